@@ -1,17 +1,17 @@
 #!/bin/sh
-# generation.sh [products|token|prompt]...: what generation costs, as Markdown on standard output; without any, all three,
-# and the page says so.
+# generation.sh [products|token|prompt]...: the cost of generation, as Markdown; without any, all three, and the page
+# says so.
 #
-# products: products of one row with weights in 8 and 4 bits, as a share of the rate at which one core reads memory.
-# token, prompt: the decoder of make_generation.py, 4 bits in blocks of 32, one token behind 511 and a prompt of 512, beside
-# ONNX Runtime on the same weights: with accuracy_level 0, f32 on both sides, and with accuracy_level 4, which rounds
-# activations to 8 bits, as XCVM does with --activations int8. Both sides keep their caches. They run in turn.
+# products: products of one row with weights in 8 and 4 bits, as a share of the memory bandwidth of one core. token,
+# prompt: the decoder of make_generation.py, 4 bits in blocks of 32, one token after 511 and a prompt of 512, compared
+# with ONNX Runtime on the same weights: with accuracy_level 0, f32 on both sides, and with accuracy_level 4, which
+# rounds activations to 8 bits, as XCVM does with --activations int8. Both sides keep their caches. They run in turn.
 #
-# Needs npm as compare.sh does, Debian's python3-numpy and python3-onnx, and build/release (make). All takes some four minutes
-# and 550 MB in bench/out/generation, where lines.txt has what was measured.
+# Needs npm as compare.sh does, Debian's python3-numpy and python3-onnx, and build/release (make). All take about four
+# minutes and 550 MB in bench/out/generation, where lines.txt has the measurements.
 #
-# XCVM_ROUNDS: rounds of measuring time (5), of XCVM_DURATION seconds each (1). XCVM_THREADS: numbers of threads ("1 2").
-# XCVM_LEVELS: accuracy levels ("0 4").
+# XCVM_ROUNDS: rounds of measuring time (5), of XCVM_DURATION seconds each (1). XCVM_THREADS: numbers of threads ("1
+# 2"). XCVM_LEVELS: accuracy levels ("0 4").
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/generation

@@ -1,10 +1,10 @@
 #!/bin/sh
-# operators.sh [NAME...]: every operator by itself beside ONNX Runtime at one thread, interleaved; with NAMEs the entries of
-# operators.py whose names begin so. Each figure is the best round's median. The table, the slowest first, goes to
-# standard output as Markdown; what was measured is in bench/out/operators.txt. Needs npm as compare.sh does, Debian's
-# python3-onnx, and build/release (make). All takes some seven minutes and 4 GB in bench/out.
+# operators.sh [NAME...]: compares each operator with ONNX Runtime on one thread, in alternation. NAMEs select the
+# entries of operators.py whose names begin with them. Each number is the median of the best round. The table, slowest
+# first, is printed as Markdown; the measurements are in bench/out/operators.txt. Needs npm as compare.sh does, Debian's
+# python3-onnx, and build/release (make). All entries take about seven minutes and 4 GB in bench/out.
 #
-# XCVM names the command to measure, XCVM_ROUNDS the rounds (2), XCVM_DURATION the seconds of each (0.03).
+# XCVM is the command to measure, XCVM_ROUNDS the rounds (2), XCVM_DURATION the seconds of each (0.03).
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out

@@ -1,11 +1,10 @@
 #!/bin/sh
-# processes.sh [FOLDER]: training in several processes of one thread on this machine, of a network of make_training.py
-# (resnet18_b8), each with batches of the network's size: samples a second of one process, of two that mpirun has
-# started, of two that send messages since they have not the addresses to share memory, and of two that share nothing,
-# which is what the machine's cores can do; by the medians of ROUNDS (5) in turn, as a Markdown table, with the runs of
-# which they are below. XCVM is the command, WAYS are those of the four that are wanted ("alone together messages
-# apart"). Time is that of a training of LONG (13) steps less that of one of SHORT (3), so that what comes
-# before the first step is no part of it.
+# processes.sh [FOLDER]: training of a network of make_training.py (resnet18_b8) in several processes of one thread on
+# this machine, each with batches of the network's size. Prints a Markdown table of samples per second for one process,
+# two processes of mpirun, two that send messages because they cannot share memory, and two independent ones, which show
+# what the cores can do. Numbers are medians of ROUNDS (5), in turn. XCVM is the command, and WAYS selects from the four
+# ("alone together messages apart"). The time is that of LONG (13) steps minus that of SHORT (3) steps, so that
+# preparations do not count.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:-bench/out/training/resnet18_b8}

@@ -1,12 +1,12 @@
 #!/bin/sh
-# quantized.sh [NAME...]: models as `xcvm quantize` makes them: how far they are off on inputs that nothing was chosen by, and
-# their time, interleaved with ONNX Runtime on the same file and with their own floats. A NAME is a model of make_models.py;
-# without any, nine, and the page says so. Markdown goes to standard output, what was measured to bench/out/quantized/lines.txt.
-# Models are found as by compare.sh, and made if there are none; needs npm as that does, Debian's python3-numpy, and
-# build/release (make). All takes some fifteen minutes on a machine that does nothing else, and 2 GB in bench/out.
+# quantized.sh [NAME...]: models that `xcvm quantize` writes: their errors on held-out inputs, and their time compared
+# with ONNX Runtime on the same file and with the float models. A NAME is a model of make_models.py; without any, nine
+# models, and the page says so. Markdown is printed; the measurements are in bench/out/quantized/lines.txt. Models are
+# found as by compare.sh, and made if there are none. Needs npm as compare.sh does, Debian's python3-numpy, and
+# build/release (make). All models take about fifteen minutes on an idle machine, and 2 GB in bench/out.
 #
-# XCVM_QUANTIZE: the options (--max-error 0.02). XCVM_ROUNDS: rounds of measuring time (3), of XCVM_DURATION seconds each
-# (0.5); 0: none.
+# XCVM_QUANTIZE: the options (--max-error 0.02). XCVM_ROUNDS: rounds of measuring time (3), of XCVM_DURATION seconds
+# each (0.5); 0: none.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/quantized

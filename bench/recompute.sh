@@ -1,8 +1,8 @@
 #!/bin/sh
-# recompute.sh [NAME...]: recomputation on the networks of make_recompute.py, as Markdown: the planned peak of a step without it and
-# by each method with as little memory as it finds a way to, in MB; the gradients of the parameters, which every step gives; then, with
-# these and half of what the peak has beyond them, the activations, as the budget, how much longer a step takes, by estimate and as measured
-# on one thread, of ROUNDS (2) of 3 runs each in turn.
+# recompute.sh [NAME...]: recomputation on the networks of make_recompute.py, as Markdown. Columns: the planned peak of
+# a step without it, and the lowest peak of each method, in MB; the gradients of the parameters, which each step
+# computes. Then the slowdown of a step, estimated and measured, for a budget of the gradients plus half of the other
+# memory of the peak. One thread, ROUNDS (2) of 3 runs each in turn.
 set -eu
 cd "$(dirname "$0")/.."
 out=bench/out/recompute

@@ -1,9 +1,9 @@
 #!/bin/sh
-# layers.sh [BUILD]: checks the order of the modules. A directory uses the layers below it in the table of docs/architecture.md,
-# never one above it or a sibling. A module of a layer uses the modules that the table below grants it, and the grants form no
-# circle. Both hold for what files include and, with BUILD, for the symbols that the objects of that build use. Files include each
-# other in no circle. Tools and examples include public headers alone, and only the compiler includes ONNX's messages. A
-# directory of more than 40 sources is a warning.
+# layers.sh [BUILD]: checks the order of the modules. A directory uses the layers below it in the table of
+# docs/architecture.md, never one above it or a sibling. Within a layer, a module uses the modules that the table below
+# lists for it, and the table has no cycles. Both hold for includes and, with BUILD, for the symbols of the objects.
+# Includes of files have no cycles. Tools and examples include public headers only, and only the compiler includes
+# ONNX's messages. A directory of more than 40 sources is a warning.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# run.sh BUILD [STEP [FLAG...]]: of the text cases of each instruction in tests/ops the first and every STEP-th behind it
-# (all without STEP) are exported as C if they can be, for any processor and, where this one has AVX2, for x86-64-v3,
-# compiled without a warning by the C compilers that there are, with FLAGs beside those that are asked of it, and give what
-# the machine gives. With a STEP each case is compiled by one compiler for one target and by the other for the other. Those
-# that are refused are counted by their reasons; instructions without C are those that docs/c-export.md lists. Code for wide
-# vectors stays small: that of a network of two blocks of outputs is measured.
+# run.sh BUILD [STEP [FLAG...]]: exports text cases of each instruction in tests/ops as C, and compares the results with
+# the VM's. Of each instruction it takes the first case and every STEP-th after it (all without STEP). The C is for any
+# processor and, if this one has AVX2, for x86-64-v3. The available C compilers must compile it without warnings, with
+# additional FLAGs. With a STEP each case is compiled by one compiler for one target and by the other for the other.
+# Refused cases are counted by reason; docs/c-export.md lists instructions without C. The size of vector code is checked
+# with a network of two blocks of outputs.
 set -eu
 build=$(cd "$1" && pwd)
 step=${2:-1}

@@ -1,10 +1,10 @@
 #!/bin/sh
-# layouts.sh BUILD [COUNT [SEED]]: random networks over lines, planes and volumes (layouts.py), compiled with every option
-# that decides how channels are laid out and what products are computed in. A network that compiles at -O 0 must compile
-# with all of them, and give ONNX Runtime's results.
+# layouts.sh BUILD [COUNT [SEED]]: random networks over lines, planes and volumes (layouts.py), compiled with every
+# option that selects a layout or a computation type. A network that compiles at -O 0 must compile with all of them, and
+# give ONNX Runtime's results.
 #
-# COUNT networks (default 250) of a seed (default 1). Those that fail stay in BUILD/layouts, with the options that they
-# fail with. Exit code 77 without ONNX Runtime or python3-onnx.
+# COUNT networks (default 250) of a seed (default 1). Those that fail stay in BUILD/layouts, with their options. Exit
+# code 77 without ONNX Runtime or python3-onnx.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 count=${2:-250} seed=${3:-1}

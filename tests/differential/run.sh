@@ -1,21 +1,15 @@
 #!/bin/sh
-# run.sh BUILD [COUNT [SEED [OPERATOR...]]]: random models, computed by XCVM and by ONNX Runtime, or NumPy where that is
-# the judge (table.py and the modules that fill it say where).
+# run.sh BUILD [COUNT [SEED [OPERATOR...]]]: random models, computed by XCVM and by ONNX Runtime, or by NumPy if that is
+# the reference (table.py and the modules that fill it decide).
 #
 # COUNT cases (default 500) of a seed (default 1) are drawn and run at -O0 with one thread, at -O2 with two, and one in
-# five whole networks with a kernel library, too. Results are compared with the tolerance that each case names. The last
-# lines tell how much of what the compiler knows was drawn (coverage.py tells what was not), and count the cases. Those
-# that differ stay in BUILD/differential, with the command that repeats one; those that neither ONNX Runtime nor a
-# reference decides are skipped, and counted for each operator.
+# five whole networks with a kernel library, too. Results are compared with the tolerance of each case. The last lines
+# show the share of supported operators that were drawn (coverage.py lists the others), and count the cases. Cases that
+# differ stay in BUILD/differential, with the command that repeats one. Cases without a result of ONNX Runtime or a
+# reference are skipped, and counted for each operator.
 #
-# Seeds 1, 2, 3 and 4 with 2500 cases each passed, none skipped, beside ONNX Runtime 1.30. A case is made by the seed, its
-# index and the entries alone, so that a change of the entries makes other cases.
-#
-# Contributed operators (contrib*.py) are drawn like the others; by themselves, 6000 cases of seed 51 passed, none skipped.
-# contrib.sh keeps a few of each.
-#
-# Needs Debian's python3-onnx, a C compiler, and ONNX Runtime, which scripts/onnxruntime.sh finds or installs, and fails
-# without.
+# Seeds 1, 2, 3 and 4 with 2500 cases each passed, none skipped, with ONNX Runtime 1.30. A case depends on the seed, its
+# index and the entries only, so a change of the entries changes the cases.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1 count=${2:-500} seed=${3:-1}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# run.sh BUILD [--pictures]: the reports of `xcvm profile --html` in Chromium, without network: a network, a training step, a
-# decoder with states, and a comparison; on a wide and a narrow screen, in light and dark, and with scripts blocked.
-# --pictures: also takes the picture of docs/profiling.md.
+# run.sh BUILD [--pictures]: opens the reports of `xcvm profile --html` in Chromium without network: a network, a
+# training step, a decoder with states, and a comparison; on a wide and a narrow screen, in light and dark, and with
+# scripts blocked. --pictures: also takes the picture of docs/profiling.md.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)

@@ -1,5 +1,5 @@
-# Broken programs, models, inputs and places to write to: one message that names the file and what was expected, the
-# exit code of the manual, and nothing half-written.
+# Invalid programs, models, inputs and output paths: one message that names the file and the expected form, the exit
+# code of the manual, and no partial output.
 . "$(dirname "$0")/expect.sh"
 
 files=$data/files
@@ -121,7 +121,7 @@ for cut in 1 20 60 100; do
     check test ! -e cut.bin
 done
 
-# External data: in the model's own folder or below, also behind links.
+# External data in the model's directory or below, also through links.
 printf '\0\0\200?\0\0\0@\0\0@@' >w.bin
 mkdir inner real
 cp w.bin real
@@ -146,7 +146,7 @@ model external_link 6 "'link.bin'" 'it leads to /etc/passwd'
 ln -sfn loop link.bin && ln -sfn link.bin loop
 model external_link 6 "'link.bin'" 'symbolic link'
 rm -rf "../outside.$$"
-# As in the cache of Hugging Face: the model and its data are links to files that are beside each other.
+# As in the cache of Hugging Face: the model and its data are links to files in one directory.
 mkdir -p hub/blobs hub/snapshots/a hub/b
 cp external_good.onnx hub/blobs/0123
 cp w.bin hub/blobs/4567
@@ -166,7 +166,7 @@ run run hub/b/model.onnx --random
 refused 6 'hub/b/model.onnx: ' "'w.bin'" 'it leads to '
 model external_absent 6 "'absent.bin'" 'no such file'
 model external_range 3 "'w.bin' has 12 bytes, 12 at 8 are needed"
-# A model from standard input has no folder.
+# A model from standard input has no directory.
 run_in run - --random <external_good.onnx
 refused 3 "initializer 'w': the model has external data, which is only possible for a model that is read from a file"
 
@@ -224,7 +224,7 @@ run compile endless.onnx -o endless.bin
 run run endless.bin -i x=ones -i c=true --timeout-ms 100 -o y=@never.npy
 refused 5 'endless.bin: instruction' 'the deadline has passed'
 check test ! -e never.npy
-# Where results cannot go is told before anything runs.
+# An output that cannot be written is reported before anything runs.
 for target in y=@y.odd y=y.npy y=2 y=random; do
     run run endless.onnx -i x=ones -i c=true --fuel 1000 --output "$target"
     refused 2 'endless.onnx: --output: '
@@ -240,7 +240,7 @@ run check terminal.txt
 code 0
 check sh -c '! grep -q "$(printf "\033")" .out .err'
 
-# ---- Places to write to. Permissions do not stop an administrator, so these are places where nobody can. ----
+# ---- Output paths. Permissions do not restrict root, so these are paths that nobody can write. ----
 
 run dump relu.bin -o relu.txt
 for place in no/such/folder/out relu.bin/out /proc/out . /dev/full; do
@@ -263,8 +263,8 @@ if [ "$(id -u)" != 0 ]; then
     refused 6 'locked/out.bin: cannot be written: Permission denied'
 fi
 
-# A disk that fills up half-way: what was there stays, and what was begun goes. As a limit on the size of files, and as a
-# small disk where one may be mounted.
+# A disk that fills up half-way: the old file stays, and the new one is removed. Tested with a limit on the size of
+# files, and with a small disk if one may be mounted.
 assemble wide.bin <<'X'
 xcvm 1
 input x f32[10000]

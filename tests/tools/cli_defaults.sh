@@ -23,7 +23,7 @@ run run "$models/last.onnx" -i x='1 1' -i n=5
 code 2
 err_has 'n'
 
-# A program has no defaults: what is kept must be given, what is not is a constant.
+# A program has no default values: inputs with a kept default must be set, and others are constants.
 run compile "$models/last.onnx" -o k.bin --keep-input k
 code 0
 run run k.bin -i x='1 1' -i k=5 --expect y='15 25'

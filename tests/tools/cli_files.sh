@@ -1,4 +1,4 @@
-# compile, dump, asm, strip and check: what they write, and that nothing is left behind when they fail.
+# compile, dump, asm, strip and check: the written files, and no partial files after failures.
 . "$(dirname "$0")/expect.sh"
 
 model=$data/cases/add/model.onnx
@@ -13,7 +13,7 @@ out_has 'add.bin: valid program, format 1, produced by xcvm'
 out_line 'input   x  f32[Nx3]'
 out_line 'output  y  f32[Nx3]'
 
-# Text and back, with literals and with references, from other folders too.
+# Text and back, with literals and with references, from other directories too.
 mkdir -p sub/deep
 run dump add.bin -o add.txt
 run asm add.txt -o again.bin
@@ -59,7 +59,7 @@ check cmp small.bin stripped.bin
 run strip small.bin -o small.bin
 out "removed nothing: the program of $(wc -c <small.bin) bytes has no debug data"
 check cmp small.bin stripped.bin
-# The program is on standard output, and what is printed on standard error.
+# The program goes to standard output, and messages go to standard error.
 run strip add.bin -o -
 code 0
 check cmp .out stripped.bin
@@ -74,7 +74,7 @@ run dump small.bin -o small.txt
 run strip small.txt -o small.bin
 check cmp small.bin stripped.bin
 
-# The result never takes the place of what it is made from.
+# The result never replaces its source.
 cp "$model" own.onnx
 ln -s own.onnx linked.onnx
 for target in own.onnx ./own.onnx linked.onnx; do
@@ -188,7 +188,7 @@ code 2
 { (ulimit -f 1; "$xcvm" compile "$model" -o limited.bin --dim N=4); } >/dev/null 2>&1
 check test -z "$(find . -name '*.bin.*')"
 
-# Kernel libraries: beside the program, or nowhere when a model is compiled in memory.
+# Kernel libraries: next to the program, or nowhere when a model is compiled in memory.
 export XDG_CACHE_HOME=$work/cache TMPDIR=$work/tmp
 mkdir tmp fused
 run compile "$model" --dim N=4 --kernel-library -o fused/add.bin

@@ -11,7 +11,7 @@ for level in 0 1 2; do
     run test --backprop -O "$level" "$data/gradients/right"
     code 0
 done
-# Without it, or without gradients, only what there is is compared.
+# Without the option, or without gradients, only existing files are compared.
 run test "$data/gradients/wrong"
 code 0
 out_has 'PASS wrong: 1 elements agree'
@@ -108,7 +108,7 @@ err_has '--two-phase has no effect without --backprop'
 run compile network.onnx -o other.bin --backprop --vjp f
 code 2
 err_has '--vjp needs FUNCTION=NAME'
-# What training takes.
+# Inputs of a training program.
 run check --backprop network.onnx
 code 0
 out_has 'gradients    '

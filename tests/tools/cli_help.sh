@@ -128,7 +128,7 @@ test "$(complete_words xcvm run --dump-dir mod)" = model.folder || exit 9
 rmdir model.folder
 test "$(complete_words xcvm run mod)" = model.onnx || exit 5
 test "$(complete_words xcvm help com)" = compile || exit 6
-# What the libraries' tables have. Each list is that of the error for a name that is none, so none is left out.
+# Names in the libraries' tables. Each list is that of the error for an unknown name, so none is omitted.
 test "$(complete_words xcvm train --loss = soft)" = softmax_cross_entropy || exit 10
 test "$(complete_words xcvm check --loss=ms)" = mse || exit 11
 test "$(complete_words xcvm compile --loss bce)" = 'bce bce_with_logits' || exit 12

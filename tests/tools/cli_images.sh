@@ -1,4 +1,4 @@
-# Images of all kinds as inputs: what Pillow makes of them (make_images.py), turned, resized and scaled.
+# Images of all kinds as inputs, compared with Pillow (make_images.py): orientation, size and scale.
 . "$(dirname "$0")/expect.sh"
 
 images=$data/images
@@ -19,7 +19,7 @@ identity down 'u8[1x3x4x5]'
 identity up 'u8[17x20x4]'
 identity scaled 'f32[Nx3x6x6]'
 
-# agrees FILE KEY [ATOL]: the image becomes what is expected for each layout.
+# agrees FILE KEY [ATOL]: the image becomes the expected tensor for each layout.
 agrees() {
     local limit=${3:-0} name
     for name in rgb gray rgba down up scaled; do
@@ -61,7 +61,7 @@ run run rgb.bin --dim H=4 --dim W=5 -i "x=@$images/plain.bmp"
 out_has 'y=1x4x5x3xu8'
 run run flat.bin -i "x=@$images/gray.png"
 out_has 'y=1x117xf32'
-# What is compared is not resized.
+# Expected images are not resized.
 run run down.bin -i zeros --expect "y=@$images/plain.bmp"
 code 3
 err_has 'the image of width 13 and height 9 does not fit u8[1x3x4x5]'
@@ -118,7 +118,7 @@ cp "$images/expected.npz" photos/b/x.npz
 learn -d photos
 err_has 'note: 4 files are skipped'
 rm photos/b/x.npz
-# What is called an image and is broken is refused by name.
+# A broken file with the extension of an image is refused by name.
 cp cut.jpg photos/b/cut.jpg
 learn -d photos
 code 2

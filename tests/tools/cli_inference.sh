@@ -1,10 +1,11 @@
-# Models in training form: warnings about them, --inference, and the form of what train and quantize write.
+# Models in training form: warnings, --inference, and the form of the models that train and quantize write.
 . "$(dirname "$0")/expect.sh"
 learns=$data/training/learns.onnx
 letter=$data/training/letter/model.onnx
 warning="warning: $letter: 1 node is in training form, so that results depend on the batch: 'norm' (BatchNormalization). --inference"
 
-# By the letter of ONNX, the batch decides; every subcommand that takes a model says so, and names the nodes.
+# By ONNX's definition, the batch determines the result. Every subcommand that reads a model reports this and names the
+# nodes.
 pair='2x2xf32=3 7 -1 3'
 run run "$letter" -i "x=$pair" --expect 'y=2x2xf32=1 3 -1 -1'
 code 0
@@ -12,7 +13,7 @@ err_has "$warning"
 run run "$letter" -i "x=$pair" --inference --expect 'y=2x2xf32=1 3 -1 1'
 code 0
 err ''
-# A half of the batch gives what it gives in the batch.
+# A half of the batch has the same results as in the whole batch.
 run run "$letter" -i 'x=1x2xf32=-1 3' --inference --expect 'y=1x2xf32=-1 1'
 code 0
 for command in "check $letter" "compile $letter -o letter.bin" "compile $letter --emit onnx -o plain.onnx" \
@@ -42,7 +43,7 @@ err_has "2 nodes are in training form, so that results depend on the batch and o
 run check "$learns" --inference
 out_lacks 'training'
 err ''
-# Who asks for gradients or for a training program means the training form.
+# Gradients and training programs use the training form.
 run compile "$learns" -o step.bin --train sgd --loss mse
 code 0
 err ''
@@ -69,7 +70,7 @@ run test many --inference
 code 1
 out_has '0 passed, 2 failed'
 
-# What was learned is for inference: what an example gives depends on no other, in every form.
+# Trained models are in inference form: the result of an example does not depend on others, in every format.
 printf 'xcvm 1\ninput x f32[Nx1x5]\ninput y f32[Nx2]\noutput u f32[Nx1x5]\noutput v f32[Nx2]\n$1 = In(name="x")\n$2 = In(name="y")\nOut($1, name="u")\nOut($2, name="v")\n' |
     assemble data.bin
 run run data.bin -i x=40x1x5xf32=random:1 -i y=40x2xf32=random:2 -o u=@data.npz:x -o v=@data.npz:labels
@@ -110,7 +111,7 @@ for model in learned.onnx learned.bin learned.q.onnx; do
     code 0
     run run "$model" -i x=1x1x5xf32=random:3 -o y=@one.npy
     code 0
-    # The first of two rows is the one row: behind the header, the same bytes.
+    # The first of two rows equals the single row: the same bytes after the header.
     check test "$(tail -c 16 two.npy | head -c 8 | sha256sum)" = "$(tail -c 8 one.npy | sha256sum)"
 done
 

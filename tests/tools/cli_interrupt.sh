@@ -1,4 +1,5 @@
-# Ctrl-C: every subcommand ends, with 130 as shells have it, and leaves no part of a file behind. Training finishes its step.
+# Ctrl-C: every subcommand ends with exit code 130, as in shells, and leaves no partial file. Training finishes its
+# step.
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 cat >reader.sh <<'X'
@@ -11,7 +12,7 @@ interrupt() {
     awaited=$1
     shift
     last="xcvm $* (interrupted)"
-    # What a script starts in the background ignores SIGINT, unless it has job control.
+    # Background processes of a script ignore SIGINT, unless it has job control.
     set -m
     "$xcvm" "$@" >"$work/.out" 2>"$work/.err" </dev/null &
     job=$!
@@ -29,7 +30,7 @@ interrupt() {
     status=$?
 }
 
-# A long chain of nodes, as cli_limits has it, takes long to compile.
+# A long chain of nodes, as in cli_limits, takes long to compile.
 varint() {
     local number=$1
     while [ "$number" -ge 128 ]; do
@@ -88,7 +89,7 @@ for _ in $(seq 1 100); do
 done
 check test "$(left)" -eq 0
 
-# Training finishes its step, and writes what it was asked for.
+# Training finishes its step, and writes its results.
 learn=(train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy
     --init he --epochs 1000000 --checkpoint saved --checkpoint-every 1 -o learned.onnx)
 interrupt 'saved/step-*.safetensors' "${learn[@]}"
@@ -96,7 +97,7 @@ code 130
 out_like '^steps [0-9]+$'
 check test -e learned.onnx
 check test -z "$(ls saved | grep '\.new$')"
-# From there it goes on.
+# It resumes from there.
 steps=$(sed -n 's/^steps //p' .out)
 run "${learn[@]}" --resume --steps $((steps + 1))
 code 0

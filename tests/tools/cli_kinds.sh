@@ -1,4 +1,4 @@
-# Files that are something else than was wanted: one message says what the file is and what to do.
+# Files of other kinds than expected: one message names the kind and the next step.
 . "$(dirname "$0")/expect.sh"
 
 files=$data/files
@@ -111,7 +111,7 @@ run asm other/text -o x.bin
 is_refused 3 'other/text: line 1: the text must begin with `xcvm 1`'
 run asm model.onnx -o x.bin
 is_refused 3 'model.onnx: this is an ONNX model; compile it'
-# The same of what is not called a model, and of a stream.
+# The same for files without the extension of a model, and for a stream.
 run run other/lfs
 is_refused 3 'other/lfs: this is a Git LFS pointer'
 run_in run - <other/tflite
@@ -172,7 +172,7 @@ run run relu.bin -i x=@w.npz
 is_refused 2 'w.npz: this is a PyTorch file (.pt or .pth: a model or its weights); save the weights with safetensors'
 run run relu.bin -i x=@model.onnx
 is_refused 2 'model.onnx: this is an ONNX model'
-# The content counts, whatever the name is.
+# The content decides, whatever the name is.
 cp "$files/float32.npy" array.png
 run run relu.bin -i x=@array.png
 out_has 'y=2x3xf32='
@@ -189,7 +189,7 @@ train -d "$root/examples/digits/digits.npz" --weights w.pt
 code 2
 err_has 'w.pt: this is a PyTorch file'
 
-# ---- Names of what is written ----
+# ---- Names of output files ----
 
 run compile model.onnx -o x.onnx
 is_refused 2 'x.onnx: the name is one of an ONNX model. Add --emit onnx, or name the program x.bin'

@@ -12,7 +12,7 @@ varint() {
     printf "\\x$(printf %x "$number")"
 }
 
-# A chain of so many nodes: each is 29 bytes, inputs and outputs 23, the graph's name 3.
+# A chain of nodes: each is 29 bytes, inputs and outputs 23, the graph's name 3.
 chain() {
     local nodes=$1
     printf '\x08\x08\x42\x04\x0a\x00\x10\x11\x3a'
@@ -33,7 +33,7 @@ code 0
 run run small.onnx -i '1 2 3 4' --max-memory 64M --timeout-ms 60000
 code 0
 
-# What was there stays, and nothing is left beside it.
+# The existing file stays, and there is no temporary file.
 cp small.bin kept.bin
 run compile large.onnx -o kept.bin --max-memory 1M
 code 5
@@ -49,7 +49,7 @@ code 3
 check cmp small.bin kept.bin
 check test "$(echo *)" = 'kept.bin large.onnx small.bin small.onnx'
 
-# Every subcommand that takes a model.
+# Every subcommand that reads a model.
 mkdir -p case/test_data_set_0
 cp large.onnx case/model.onnx
 for command in 'run large.onnx --random' 'bench large.onnx --random' 'profile large.onnx --random' 'check large.onnx' \
@@ -68,7 +68,7 @@ run test case --timeout-ms 2
 code 1
 out_has 'the compilation exceeds its time limit of 2 ms'
 
-# A C compiler that takes too long is ended, with what it has started.
+# A C compiler that takes too long is killed, with its children.
 printf '#!/bin/sh\necho $$ >cc.pid\nsleep 600\n' >slow_cc
 chmod +x slow_cc
 # On a machine that is busy with others, the time may be up before it has begun.
@@ -83,12 +83,12 @@ check test ! -e "/proc/$(cat cc.pid)"
 check test ! -e never.bin
 check test ! -e never.so
 
-# A limit that suffices for what is emitted, and not for all on the way, says so of the compilation.
+# If a limit suffices for the emitted program but not for intermediate results, the error names the compilation.
 run check large.onnx --max-memory 20M
 code 5
 err_has 'the memory limit of 20971520'
 
-# Inputs count before they are made, whatever makes them up, and beside each other.
+# Inputs count before they are created, whatever creates them, and together.
 assemble eight.bin <<'END'
 xcvm 1
 input x f32[2000000000]
@@ -119,7 +119,8 @@ code 0
 run run two.bin --random --dim N=40000 --max-memory 200K
 code 5
 err_has 'input b: it takes 80000 bytes, and the memory limit of 204800 leaves 4'
-# The session has what they leave, and how much they take is told if that is too little for the plan, or for a run.
+# The session gets the rest of the limit. If the rest is too small for the plan or for a run, the error states the bytes
+# in use.
 run compile "$data/../../../examples/digits/model.onnx" -o digits.bin
 code 0
 assemble negate.bin <<'END'
@@ -140,7 +141,7 @@ for command in 'run negate.bin --random' 'bench negate.bin'; do
     code 5
     err_has 'of the 6144 bytes of --max-memory'
 done
-# What a file unpacks to counts.
+# The unpacked size of a file counts.
 if command -v python3 >/dev/null; then
     python3 - <<'END'
 import struct, zipfile
@@ -158,7 +159,7 @@ END
     err_has 'the memory limit of 1048576'
 fi
 
-# Data sets of training and quantization count as well: what their arrays unpack to, and their images.
+# Data sets of training and quantization count as well: the unpacked size of their arrays, and their images.
 digits=$data/../../../examples/digits
 learn=(train "$digits/untrained.onnx" -i image=images -l label=labels --loss softmax_cross_entropy --steps 1 --dry-run)
 quantize=(quantize "$digits/model.onnx" -i image=images -o never.onnx)
@@ -216,7 +217,7 @@ run check never.onnx
 code 0
 out_has 'QuantizeLinear'
 
-# So do those of test cases, and lists of many items, which take longer than their bytes.
+# So do those of test cases, and lists of many items, whose time is not proportional to their bytes.
 assemble list.bin <<'END'
 xcvm 1
 input x seq(f32)
@@ -294,7 +295,7 @@ done
 run run texts.bin -i "$texts" -o y=@texts.npy
 code 0
 
-# Filling takes time.
+# Random elements take time.
 assemble slow.bin <<'END'
 xcvm 1
 input x f32[400000000]
@@ -351,7 +352,7 @@ code 5
 # A slow machine has not come to it by then.
 check grep -qE 'image.png: (the deadline has passed|reading exceeded the time limit)' "$work/.err"
 
-# What never ends, or never begins, is read within the limits, and only as far as it is needed.
+# Endless files, and pipes without a writer, are read within the limits, and only as far as necessary.
 assemble six.bin <<'END'
 xcvm 1
 input x f32[2x3]
@@ -405,10 +406,10 @@ done
 { head -c 5 /dev/zero; sleep 0.05; head -c 19 /dev/zero; } >pipe.bin &
 run run six.bin -i x=@pipe.bin --timeout-ms 60000 --max-memory 1M
 out 'y=2x3xf32=0 0 0 0 0 0'
-# A stream that does not block is waited for, not asked over and over, which would take the processor's time.
+# A non-blocking stream is waited for, without polling, which would use processor time.
 run run six.bin -i x='2x3xf32=1 2 3 4 5 6' -o y=@six.npy
 code 0
-# Whether a process sleeps, each of five times in a row.
+# Returns true if a process sleeps at five consecutive checks.
 sleeps() {
     in_a_row=0
     for look in $(seq 1 200); do

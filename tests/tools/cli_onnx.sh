@@ -1,4 +1,4 @@
-# --emit onnx: models that are written compute what those do that they come from.
+# --emit onnx: written models compute the same results as their sources.
 . "$(dirname "$0")/expect.sh"
 
 run compile "$data/cases/add/model.onnx" --emit onnx -o add/model.onnx
@@ -10,7 +10,7 @@ cp -r "$data"/cases/add/test_data_set_0 add
 run test add
 code 0
 out_line '1 passed, 0 failed, 0 skipped'
-# Again, from what was written: the same bytes.
+# Written again from the written model: the same bytes.
 run compile add/model.onnx --emit onnx -o sums/once.onnx
 code 0
 run compile sums/once.onnx --emit onnx -o sums/again.onnx
@@ -30,7 +30,7 @@ out_line 'loss=f32=38'
 out_line 'grad_out@fc.weight=3xf32=2 6 4'
 out_line 'grad_out@fc.bias=3xf32=2 3 4'
 
-# Constants in a file of their own, which has to lie with the model.
+# Constants in a separate file, which must be in the directory of the model.
 run compile "$data/../../../examples/digits/model.onnx" --emit onnx --weights-file gradients/digits.data -o gradients/digits.onnx
 code 0
 check test "$(wc -c <gradients/digits.data)" -gt 10000
@@ -42,13 +42,13 @@ code 2
 err_has "elsewhere.data: the constants of an ONNX model must be in the directory of the model"
 check test ! -e elsewhere.data
 
-# What there is no operator for is named, and nothing is written.
+# Instructions without an ONNX operator are named, and nothing is written.
 run compile network.onnx --train adam --loss loss --emit onnx -o training.onnx
 code 4
 err_has 'cannot be had as ONNX'
 err_has 'Adam: ONNX has no such operator'
 check test ! -e training.onnx
-# What comes behind the writing of a model is refused, not passed over.
+# Options of later passes are refused, not ignored.
 for option in '--weights f16' '--weights q4' '--compute bf16' '--activations int8' '--integer never' \
     '--caches f16 --state y:x' '--cache-rows 4 --state y:x'; do
     run compile network.onnx --emit onnx $option -o other.onnx

@@ -1,4 +1,4 @@
-# xcvm quantize: what it writes, measures and refuses.
+# xcvm quantize: written models, measurements and refusals.
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 model=$digits/model.onnx
@@ -94,7 +94,7 @@ run train "$model" -d "$digits/digits.npz" -i image=images -l label=labels --los
 code 2
 err_has '--quantize takes its ranges from a trained model'
 
-# What cannot be done.
+# Invalid requests.
 refuse() {
     expected=$1 message=$2
     shift 2
@@ -143,7 +143,7 @@ run run zero.onnx -i 1x1x8x8xf32=zeros
 code 0
 array infinite.npz 1x1x8x8 "1x1x8x8xf32=$(printf 'inf %.0s' $(seq 64))"
 refuse 2 'has an infinity in batch 0' "$model" -d infinite.npz -o refused.onnx
-# Weights in the branches of If and in the body of Loop become integers, and the table names what stays float.
+# Weights in the branches of If and in the body of Loop become integers, and the table lists nodes that stay float.
 if /usr/bin/python3 -c 'import onnx, numpy' 2>/dev/null; then
     /usr/bin/python3 - <<'MODEL'
 import numpy as np

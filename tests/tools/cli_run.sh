@@ -146,7 +146,7 @@ run run add.bin -i '1 2 3' --expect y='3xf32=11 22 33'
 code 1
 out_has 'another shape: f32[1x3] instead of f32[3]'
 
-# What is missing or does not fit.
+# Missing and unsuitable inputs.
 run run two.bin
 code 2
 err_has 'inputs are missing. Set them, or use --random:'
@@ -237,7 +237,7 @@ code 0
 run run small.bin -i 1e-40 --expect false --flush-subnormals
 code 0
 
-# What cannot be run at all.
+# Files that cannot be run.
 run run nothing.bin
 code 6
 err 'xcvm run: nothing.bin: cannot be opened: No such file or directory'
@@ -278,7 +278,7 @@ for command in run bench profile "diff table.bin"; do
     code 0
 done
 
-# Lists that share their items have exponentially many: what is printed has an end.
+# Lists that share their items have exponentially many, so the printed text is limited.
 {
     echo 'xcvm 1'
     echo 'output y seq(f32)'

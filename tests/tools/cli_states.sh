@@ -24,7 +24,7 @@ run run count.xcvm -i '2xf32=1 2' --state three.safetensors --save-state four.sa
 code 0
 out_line 'y=2xf32=14 28'
 check grep -q '"runs":{"dtype":"I64","shape":\[\],"data_offsets":\[8,16\]}' four.safetensors
-# As a program file, and as text again.
+# As a program file, and as text.
 run asm count.xcvm -o count.bin
 code 0
 run dump count.bin -o again.xcvm
@@ -34,7 +34,7 @@ check grep -qx 'state runs i64\[\]' again.xcvm
 run run count.bin -i '2xf32=1 2' --state four.safetensors
 out_line 'y=2xf32=15 30'
 
-# What fails leaves no file, and no file is broken.
+# A failure leaves no file, and changes no existing one.
 run run count.xcvm -i '2xf32=1 2' --fuel 3 --save-state none.safetensors
 code 5
 check test ! -e none.safetensors
@@ -84,7 +84,7 @@ err_has '--state needs OUTPUT:INPUT, the names of an output and of an input'
 run compile add.onnx -o no.bin --state y:x --state y:x
 code 2
 
-# What became of states, and what was asked for and found nothing to do, is told.
+# The report describes states, and options without effect.
 run compile add.onnx -o add.bin --state y:x --dim N=2 --cache-rows 8 --report
 code 0
 out_line 'state x is written in full in each run: the run computes all of it'
@@ -103,7 +103,7 @@ run compile add.onnx --report --compute bf16
 code 0
 out_line 'products, convolutions, attentions and recurrences: 0 in bf16, 0 in f32'
 
-# A cache of four rows: measurements go on from an empty one, and say so.
+# A cache of four rows: measurements continue from an empty one, and the report mentions it.
 cat > cache.xcvm <<'END'
 xcvm 1
 input x f32[1x1x1x2]
@@ -144,12 +144,12 @@ out_has 'CacheAppend'
 run profile cache.xcvm -n 3 -w 0 -o trace.json
 code 0
 err ''
-# What does not fit at all is an error, and no reset is tried again and again.
+# Inputs that never fit are an error. The reset is not repeated.
 printf 'xcvm 1\nstate cache f32[1x1x1x1]\n$1 = Load(name="cache")\nCacheAppend(f32[1x1x2x1] 1 2, i64[1] 0, $1)\n' > small.xcvm
 run bench small.xcvm
 check test "$status" != 0
 
-# Pairs by patterns, with what is said of the others.
+# Pairs by patterns, with the messages about other outputs.
 model=$data/../../../examples/generate/model.onnx
 run compile "$model" -o auto.bin --state-pairs auto --dim batch=1 --dim bound=16
 code 0
@@ -259,7 +259,7 @@ err_has 'note: dimension x.1 of input x is set to 1. To choose another size: --d
 run run open.bin --random --dim x.0=2
 code 2
 err_has 'no input of the program has an open dimension "x.0". Open dimensions: length, x.1, state.1'
-# Where they have an effect, nothing is said.
+# Options that have an effect print nothing.
 run compile "$model" -o half.bin --state-pairs 'present.*:past.*' --dim batch=1 --dim bound=16 --caches f16 --report
 code 0
 err ''

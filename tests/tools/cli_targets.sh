@@ -1,4 +1,4 @@
-# Where commands write: standard output that has one thing alone, files that are read, links, pipes, and limits.
+# Output targets: standard output for a single target, input files, links, pipes, and limits.
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 
@@ -25,7 +25,7 @@ keeps=("${learn[@]}" -o kept.bin)
 kept() { check test "$before" = "$(cat "$@" | sha256sum)"; }
 keep() { before=$(cat "$@" | sha256sum); }
 
-# ---- Standard output has the bytes of a target, and text goes to standard error ----
+# ---- Standard output has the bytes of a target, and text is printed to standard error ----
 
 run "${learn[@]}" -o file.bin
 code 0
@@ -124,7 +124,7 @@ code 2
 err_has 'line.npz is a file of the data'
 kept network.onnx line.npz
 
-# A log that is none is not gone on with, nor is anything written to it before what it is for is known to be good.
+# A file that is no log is refused, and nothing is written to a log before the command line is checked.
 run "${learn[@]}" --checkpoint saved --log log.csv
 code 0
 keep line.npz log.csv
@@ -137,7 +137,7 @@ err_has 'letter cannot be gone on with, as it does not begin with step,epoch,los
 check test "$(cat letter)" = 'a letter'
 kept line.npz log.csv
 
-# With nothing left to learn there is no loss to tell of.
+# Without remaining steps there is no loss to report.
 run "${learn[@]}" --checkpoint saved --resume
 code 0
 out 'steps 10'
@@ -179,7 +179,7 @@ out_has 'v=2xi64=1 1'
 
 # ---- Signals and limits ----
 
-# A pipe that nobody reads, from the start, any more or at all, keeps no training from learning to its end.
+# A pipe without a reader, from the start or later, does not stop a training.
 for option in --log --curve; do
     timeout --foreground 60 "$xcvm" "${keeps[@]}" $option pipe >.out 2>.err
     status=$?
@@ -207,7 +207,7 @@ run "${keeps[@]}" --log pipe
 code 0
 wait
 check test "$(wc -l <piped.csv)" = 11
-# Who reads what is printed may end: the training goes on, and its end says that not all was printed.
+# The reader of the printed text may exit. The training continues, and its end reports that not all text was printed.
 "$xcvm" "${keeps[@]}" --epochs 50 -o piped.bin 2>.err | head -1 >.out
 status=${PIPESTATUS[0]}
 last='train | head -1'

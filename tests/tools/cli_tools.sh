@@ -97,9 +97,9 @@ out_lacks 'threads=0'
 run profile add.bin -n 3 -o several.json --trace-iterations 3 --threads 0
 code 0
 check grep -qE '"threads":"[1-9][0-9]*"' several.json
-# Events of a track stand in the order of their beginnings.
+# Events of a track are sorted by their beginnings.
 check sh -c 'grep "\"ph\":\"X\".*\"tid\":0," several.json | sed "s/.*\"ts\":\([0-9.]*\),.*/\1/" >ts.txt; test "$(wc -l <ts.txt)" -ge 20 && sort -gc ts.txt'
-# Reports, of which one is compared with another. What is wrong is found before anything is measured or written.
+# Reports, one of which is compared with another. Errors are reported before anything is measured or written.
 run profile add.bin -n 2 --html page.html -o trace.json
 code 0
 grep -q 'id="xcvm-profile-1">{"program":"add.bin"' page.html

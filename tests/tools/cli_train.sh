@@ -1,4 +1,4 @@
-# xcvm train: what it learns, writes and refuses.
+# xcvm train: training, output files and refusals.
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 
@@ -29,7 +29,7 @@ code 0
 run diff network.onnx trained.onnx --random
 code 1
 
-# Standard streams that are closed leave their numbers to no file: what is printed gets into none.
+# Closed standard streams do not give their numbers to files, so no file contains printed text.
 "$xcvm" train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --log closed.csv --checkpoint closed \
     -o closed.onnx >&- 2>.err
 check test $? = 6
@@ -42,7 +42,7 @@ check test $? = 0
 check test "$(wc -l <closed.csv)" = 16
 check cmp trained.onnx closed.onnx
 
-# The same command again refuses to mix trainings; --resume goes on to the same bits.
+# The same command again refuses to mix trainings; --resume continues with the same bits.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved
 code 2
 err_has 'saved has checkpoints of an earlier training'
@@ -73,7 +73,7 @@ run train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l la
 code 0
 out_like '^accuracy 1$'
 
-# Recomputation changes what is kept, and no bit.
+# Recomputation changes the memory, and no bit of the results.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --recompute time -o recomputed.onnx
 code 0
 err_has 'recomputation: '
@@ -89,7 +89,7 @@ run train network.onnx -d line.npz --dry-run --recompute time --memory-budget 1
 code 5
 err_has 'budget'
 
-# What cannot be learned.
+# Models and data that cannot be trained.
 refuse() {
     expected=$1 message=$2
     shift 2
@@ -144,7 +144,7 @@ rm saved/step-000000000099.safetensors
 refuse 2 'of a training with 0 examples held out, this one has 8 examples held out' network.onnx -d line.npz --validation 0.2 --optimizer sgd:lr=0.01 --epochs 9 -b 8 --checkpoint saved --resume
 refuse 2 'of another model or optimizer' network.onnx -d line.npz --optimizer adam --epochs 9 -b 8 --checkpoint saved --resume
 
-# A disk that is full while a checkpoint is written: what there was before stays.
+# The disk is full while a checkpoint is written: the previous one stays.
 before=$(sum saved/*)
 (
     trap '' XFSZ

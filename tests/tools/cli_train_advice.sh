@@ -1,4 +1,4 @@
-# xcvm train: what it advises when data, labels, losses, models and checkpoints do not fit together. Losses are PyTorch's
+# xcvm train: advice for data, labels, losses, models and checkpoints that do not match. Losses are PyTorch's
 # (make_training_data.py).
 . "$(dirname "$0")/expect.sh"
 here=$data/training
@@ -9,7 +9,7 @@ first_loss() { awk -F, -v wanted="$(cat "$2")" 'NR == 2 { found = ($3 - wanted) 
 
 # ---- Labels of another shape or type ----
 
-# A number for each example is [N] or [N,1]: both are learned alike, and a note tells of the difference.
+# A number per example has shape [N] or [N,1]: both are trained equally, and a note mentions the difference.
 for labels in n1 n2; do
     run "${numbers[@]}" -l "labels=$labels" --loss mse --no-shuffle --log "$labels.csv"
     code 0
@@ -140,7 +140,7 @@ refuse train "$here/pixels.onnx" -d "$here/images/cat/0.png" -d "$advice/data.np
 err_has 'one data set cannot have both'
 refuse train "$here/pixels.onnx" -d "$here/images/*" --loss softmax_cross_entropy -o t.onnx
 err_has 'matches the folder'
-# A folder of arrays may have folders beside them.
+# A directory of arrays may have subdirectories.
 mkdir -p arrays/saved
 cp "$advice/data.npz" arrays
 run train "$here/scores.onnx" -d arrays --loss softmax_cross_entropy -l labels=i1 -o t.onnx

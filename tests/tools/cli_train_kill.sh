@@ -9,7 +9,7 @@ began=$(milliseconds)
 "$xcvm" "${arguments[@]}" -o whole.onnx --log whole.csv >"$work/.out" 2>"$work/.err"
 status=$?
 code 0
-# Up to a third of the time that the whole takes on this machine, now.
+# Up to a third of the current time of the whole training on this machine.
 span=$((($(milliseconds) - began) / 3 + 1))
 
 # Every training that reaches its end must have ended as the whole one; where that comes before the twentieth kill, another begins.
@@ -21,11 +21,11 @@ ended() {
     rm -rf saved killed.onnx killed.csv
 }
 
-# Moments that differ from run to run of this script, and are told if it fails.
+# Random moments, which a failure prints.
 seed=$(date +%N | sed 's/^0*//')
 kills=0
 for round in $(seq 1 200); do
-    # The process itself, not a shell around it, is what is killed.
+    # Kills the process itself, not a shell around it.
     resume=()
     [ -z "$(ls saved/step-*.safetensors 2>/dev/null)" ] || resume=(--resume)
     "$xcvm" "${arguments[@]}" -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 "${resume[@]}" \

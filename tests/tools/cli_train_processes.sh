@@ -6,7 +6,7 @@ if ! command -v mpirun >/dev/null; then
     echo "cli_train_processes: there is no mpirun; make test installs it (Debian: openmpi-bin)"
     exit 1
 fi
-# What Open MPI itself does not give back is none of the command's leaks.
+# Memory that Open MPI does not release is no leak of the command.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 arguments=(train "$tones/untrained.onnx" -d "$tones/tones.npz" -i sound=sounds -l label=labels --loss softmax_cross_entropy
@@ -25,8 +25,8 @@ train() {
     timeout 100 mpirun --oversubscribe -n "$count" "$xcvm" "${arguments[@]}" "$@" >"$work/.out" 2>"$work/.err" </dev/null
     status=$?
 }
-# The same where processes cannot share memory, as those of several machines, and send messages. Addresses for as much as
-# the machine has, which nothing else needs, are not to be had; a sanitizer takes more.
+# The same if processes cannot share memory, like those of several machines, and send messages. A limit of the address
+# space prevents the shared mapping; a sanitizer needs more.
 limit=$((4 << 20))
 ways=shared
 if (ulimit -v "$limit" && "$xcvm" --version) >/dev/null 2>&1; then
@@ -40,7 +40,7 @@ way() {
     shift
     "$@"
 }
-# Whether two logs have the same numbers to a millionth.
+# Returns true if two logs have the same numbers to a millionth.
 same_losses() {
     paste -d, "$1" "$2" | awk -F, 'NR > 1 {
         for (i = 1; i <= NF / 2; i++)
@@ -56,7 +56,7 @@ done
 check same_losses log1.csv log2.csv
 check same_losses log1.csv log3.csv
 
-# Writes what models consist of, in protobuf's wire format.
+# Writes parts of models in protobuf's wire format.
 cat >messages.py <<'END'
 def number(n):
     return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + number(n >> 7)
@@ -72,7 +72,7 @@ def save(path, graph):
     open(path, "wb").write(field(1, 8) + field(7, graph) + field(8, field(2, 13)))
 END
 
-# wide.onnx is a network of which one layer's gradients fill a bucket, so that there are three.
+# wide.onnx is a network in which the gradients of one layer fill a bucket, so there are three.
 wide=(train wide.onnx -d wide.npz --loss mse -l y --init glorot --optimizer adam:lr=1e-3 --clip-norm 1 -b 8 --threads 1
     --epochs 2 -o any.bin)
 if command -v python3 >/dev/null; then
@@ -117,7 +117,7 @@ END
     done
 fi
 
-# BatchNormalization takes the statistics of all parts of a batch, which are 3, 3 and 1 examples at the end of an epoch.
+# BatchNormalization uses the statistics of all parts of a batch, which have 3, 3 and 1 examples at the end of an epoch.
 if command -v python3 >/dev/null; then
     python3 - <<'END'
 import random, struct
@@ -172,7 +172,7 @@ for how in $ways; do
     check same_losses log1.csv messages.csv
 done
 
-# One that fails while the other goes on, and waits: the job ends, and why is said once.
+# A process fails while the other continues and waits: the job ends, and the reason is printed once.
 if [ -c /dev/full ]; then
     for how in $ways; do
         (way "$how" train 2 --epochs 100 --log /dev/full && exit "$status")
@@ -229,7 +229,7 @@ differ() {
 differ optimizer --optimizer sgd:lr=0.1
 differ 'rounding of weights and activations, or normalization of batches' --quantize
 
-# What all of them meet is said once.
+# A failure of all processes is printed once.
 train 2 --schedule sine
 check test "$status" -ne 0
 check test "$(grep -c 'there is no schedule "sine"' "$work/.err")" -eq 1

@@ -1,5 +1,5 @@
-# xcvm train: what it says before, while and after it learns; losses, labels, classes, weights, scales and where results go.
-# Losses with labels that are left out are PyTorch's (make_training_data.py).
+# xcvm train: messages before, during and after training: losses, labels, classes, weights, scales and output files.
+# Losses with ignored labels are PyTorch's (make_training_data.py).
 . "$(dirname "$0")/expect.sh"
 here=$data/training
 scores=(train "$here/scores.onnx" -l labels=y)
@@ -79,7 +79,7 @@ for name in t.pt t.tflite t.safetensors t.npz t.h5 t.c; do
     [ $name = t.c ] && err_has 'Write t.onnx' || err_has 'belongs to another format'
     out ''
 done
-# Weights in another file get into the new model, wherever it is.
+# External weights are included in the new model, wherever it is written.
 mkdir out
 for form in onnx bin; do
     run train "$here/far/scores.onnx" -d "$here/ignored.npz" -l labels=y "${classes[@]}" --train fc.bias -o "out/t.$form"
@@ -186,7 +186,7 @@ run compile named.onnx --emit onnx -o again.onnx
 code 0
 run run again.onnx -i 'image=1x3x8x8xf32=0.9'
 out_like '^scores: class 2 "emu" '
-# A model with names goes on with its own numbers of them.
+# A model with class names keeps its numbers of them.
 mkdir two
 cp -r "$here/images/dog" "$here/images/emu" two
 run train named.onnx -d two --validation "$here/held" "${pixels[@]}" --epochs 1 --optimizer sgd:lr=1e-9 -o more.onnx
@@ -259,7 +259,7 @@ check test "$(sed -n 's/^loss //p' .out)" = "$raw"
 run train "$here/pixels.onnx" -d "$here/bytes.npz" -i 'image=image*1/255' -l labels "${classes[@]}" --steps 1 -b 6 -o scaled.onnx
 code 0
 err ''
-# What is quantized has the same scales, and the same note.
+# A quantized model has the same scales, and the same note.
 run quantize "$here/pixels.onnx" -d "$here/bytes.npz" -o raw.q.onnx
 code 0
 err_has 'note: array "image" is of u8; input "image" takes its numbers as they are'

@@ -1,4 +1,4 @@
-# compile --train and what belongs to it.
+# compile --train and related options.
 . "$(dirname "$0")/expect.sh"
 
 cp "$data/gradients/right/model.onnx" network.onnx
@@ -20,7 +20,7 @@ run dump train.bin
 out_has 'metadata "train" "sgd:lr=0.5,weight_decay=0,momentum=0.5,dampening=0,nesterov=false,maximize=false"'
 out_has 'SGD(['
 
-# What does not learn is a constant; a group learns at a rate of its own.
+# A parameter that is not trained is a constant; a group has its own learning rate.
 run compile network.onnx -o part.bin --train sgd --wrt 'fc.w*'
 code 0
 run run part.bin -i "x=$batch" -i learning_rate=0.5 -n 2
@@ -30,7 +30,7 @@ code 0
 run run part.bin -i "x=$batch" -i learning_rate=1 -n 2
 out_line 'loss=f32=10'
 
-# Clipping tells the norm; accumulation takes a further input.
+# Clipping returns the norm; accumulation needs another input.
 run compile network.onnx -o clip.bin --train adam --clip-norm 1 --accumulate
 code 0
 run run clip.bin -i "x=$batch" -i learning_rate=0.001 -i apply=1

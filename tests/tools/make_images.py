@@ -42,7 +42,7 @@ def keep(name, image, **options):
     results(name, Image.open(write(name, image, **options)))
 
 
-# How the picture lies in the file for each orientation: the inverse of what ImageOps.exif_transpose does.
+# Transformation of the picture for each orientation: the inverse of ImageOps.exif_transpose.
 INVERSE = {2: Image.FLIP_LEFT_RIGHT, 3: Image.ROTATE_180, 4: Image.FLIP_TOP_BOTTOM, 5: Image.TRANSPOSE,
            6: Image.ROTATE_90, 7: Image.TRANSVERSE, 8: Image.ROTATE_270}
 rgb, gray, rgba = picture(3), picture(1), picture(4)
@@ -92,7 +92,7 @@ at = data.index(b"Adobe") + 11
 path = os.path.join(folder, "ycck.jpg")
 open(path, "wb").write(data[:at] + b"\2" + data[at + 1:])
 results("ycck.jpg", Image.open(path))
-# Of 16 bits a channel the upper 8 count.
+# Of 16 bits per channel the upper 8 are used.
 wide = random.integers(0, 65536, (HEIGHT, WIDTH)).astype(np.uint16)
 write("wide.png", Image.fromarray(wide))
 results("wide.png", Image.fromarray((wide >> 8).astype(np.uint8)))

@@ -53,7 +53,7 @@ save("pixels.onnx", [helper.make_node("Flatten", ["image"], ["flat"]), helper.ma
      [value("image", F, ["N", 3, 8, 8])], [value("scores", F, ["N", 3])],
      {"w": (0.01 * random.normal(size=(192, 3))).astype(np.float32), "b": np.zeros(3, np.float32)})
 
-# Labels, of which some are left out: in the batches of 4 there are 3, 0 and 2 that count.
+# Labels, some of which are ignored: the batches of 4 have 3, 0 and 2 others.
 x = random.normal(size=(10, 3)).astype(np.float32)
 y = np.array([0, -100, 1, 2, -100, -100, -100, -100, 2, 1])
 np.savez(f"{HERE}/ignored.npz", x=x, y=y)
