@@ -309,13 +309,13 @@ static xcvm_status print_defaults(report *r, xcc_module *m, const Onnx__ModelPro
 static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *file, const char *path)
 {
     Onnx__ModelProto *model;
-    XCVM_TRY(xcc_model_unpack(file->bytes, file->count, m->deadline_ns, &m->arena, &model, m->error));
+    XCVM_TRY(xcc_model_unpack(file->bytes, file->count, xcc_stop_of(m), &m->arena, &model, m->error));
     print_header(r, model);
     XCVM_TRY(print_census(r, m, model));
     if (!m->options->backprop)
         xcc_parameters_freeze(m);
     xcvm_status status = xcc_import(m, file->bytes, file->count, file->dir, (xcvm_sink){problem_line, r});
-    if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME)
+    if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME || status == XCVM_CANCELLED)
         return status;
     if (status == XCVM_UNSUPPORTED && !r->problems)
         print(r, "not supported\n  %s\n", m->error->message);

@@ -220,5 +220,6 @@ xcvm_status xcc_emit_program(xcc_module *m, const xcc_plan *plan, xcvm_sink sink
     XCVM_TRY(xcc_emit_verify(m, &e.code.image));
     timed_sink timed = {m, sink, XCVM_OK};
     xcvm_status status = xcvm_image_encode(&e.code.image, m->allocator, (xcvm_sink){pass_on, &timed}, m->error);
-    return timed.status != XCVM_OK ? xcc_out_of_time(m) : status;
+    xcc_name_limit(m, timed.status);
+    return timed.status != XCVM_OK ? timed.status : status;
 }

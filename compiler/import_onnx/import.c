@@ -14,7 +14,7 @@ static xcvm_status read_model(xcc_importer *imp, const void *bytes, size_t count
 {
     xcc_module *m = imp->m;
     Onnx__ModelProto *model;
-    XCVM_TRY(xcc_model_unpack(bytes, count, m->deadline_ns, &m->arena, &model, m->error));
+    XCVM_TRY(xcc_model_unpack(bytes, count, xcc_stop_of(m), &m->arena, &model, m->error));
     imp->model = model;
     imp->model_bytes = count;
     xcc_rewritten form;

@@ -99,7 +99,7 @@ xcvm_status xcc_function_open(xcc_importer *imp, xcc_function *f)
     XCVM_TRY(xcc_opsets_read(m, f->proto->opset_import, f->proto->n_opset_import, &f->opsets));
     while (xcc_message_unknown(&f->proto->base, FUNCTION_ATTRIBUTE_DEFAULTS, &next, &bytes, &count)) {
         ProtobufCMessage *message;
-        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, bytes, count, m->deadline_ns, &m->arena,
+        XCVM_TRY(xcc_message_unpack(&onnx__attribute_proto__descriptor, bytes, count, xcc_stop_of(m), &m->arena,
                                     &message, m->error));
         const Onnx__AttributeProto *a = (const Onnx__AttributeProto *)message;
         if (a->name != NULL && xcc_table_lookup(&f->defaults, a->name) == NULL)

@@ -15,7 +15,8 @@ void xcc_evaluator_begin(xcc_evaluator *f, xcc_module *m, bool keep)
 {
     *f = (xcc_evaluator){.m = m, .keep = keep, .begun_ns = xcvm_clock_ns()};
     f->deadline_ns = xcc_deadline_within(m, m->folding_ns < ALL_TIME ? ALL_TIME - m->folding_ns : 0);
-    f->kernel = (xcvm_kernel){.error = &f->error, .heap = m->heap, .allocator = m->allocator};
+    f->kernel =
+        (xcvm_kernel){.error = &f->error, .heap = m->heap, .allocator = m->allocator, .cancelled = m->cancelled};
 }
 
 void xcc_evaluator_end(xcc_evaluator *f)

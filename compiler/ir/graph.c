@@ -146,6 +146,7 @@ xcvm_status xcc_module_init(xcc_module *m, const xcc_options *options, xcvm_erro
     m->allocator = &m->budget.allocator;
     m->arena.allocator = m->allocator;
     m->deadline_ns = m->options->limits.timeout_ns != 0 ? xcc_deadline_within(m, m->options->limits.timeout_ns) : 0;
+    m->cancelled = m->options->cancelled;
     m->key = xcvm_hash_key_make();
     m->error = error;
     m->compilation = xcc_alloc(m, sizeof *m->compilation);

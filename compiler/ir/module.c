@@ -21,6 +21,15 @@ void xcc_name_limit(xcc_module *m, xcvm_status status)
         xcc_out_of_memory(m);
     else if (status == XCVM_OUT_OF_TIME)
         xcc_out_of_time(m);
+    else if (status == XCVM_CANCELLED)
+        xcvm_error_set(m->error, XCVM_CANCELLED, "the compilation was cancelled");
+}
+
+xcvm_status xcc_stop_status(xcc_stop stop)
+{
+    if (stop.cancelled != NULL && __atomic_load_n(stop.cancelled, __ATOMIC_RELAXED) != 0)
+        return XCVM_CANCELLED;
+    return stop.deadline_ns == 0 || xcvm_clock_ns() < stop.deadline_ns ? XCVM_OK : XCVM_OUT_OF_TIME;
 }
 
 uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns)
@@ -38,15 +47,17 @@ xcvm_status xcc_out_of_time(xcc_module *m)
 xcvm_status xcc_poll(xcc_module *m)
 {
     enum { OFTEN = 16 };
-    return m->deadline_ns == 0 || m->polls++ % OFTEN != 0 ? XCVM_OK : xcc_poll_now(m);
+    return (m->deadline_ns == 0 && m->cancelled == NULL) || m->polls++ % OFTEN != 0 ? XCVM_OK : xcc_poll_now(m);
 }
 
 xcvm_status xcc_poll_now(xcc_module *m)
 {
-    if (m->deadline_ns == 0 || xcvm_clock_ns() < m->deadline_ns)
+    const xcvm_status status = xcc_stop_status(xcc_stop_of(m));
+    if (status == XCVM_OK)
         return XCVM_OK;
     m->polls = 0; /* so that the next call detects it too */
-    return xcc_out_of_time(m);
+    xcc_name_limit(m, status);
+    return status;
 }
 
 /* The free list for `bytes` bytes; NULL for larger sizes. */

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "compiler/ir/recorder.h"
+#include "compiler/ir/stop.h"
 #include "xcvm/compiler.h"
 
 typedef struct xcc_module xcc_module;
@@ -42,6 +43,7 @@ struct xcc_module {
     xcvm_budget budget;              /* of all memory of the compilation */
     const xcvm_allocator *allocator; /* the budget's allocator */
     uint64_t deadline_ns;            /* monotonic clock; 0: none */
+    const uint32_t *cancelled;       /* atomic; nonzero: stop. NULL: never */
     uint32_t polls;                  /* number of xcc_poll calls */
     xcvm_hash_key key;               /* of the tables' hashes */
     xcvm_arena arena;
@@ -82,15 +84,17 @@ void xcc_give_back(xcc_module *m, const void *memory, size_t bytes);
 void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size);
 xcvm_status xcc_out_of_memory(xcc_module *m);
 xcvm_status xcc_out_of_time(xcc_module *m);
-/* Adds the limits to the error of an operation that failed with `status` for lack of memory or time. */
+/* Sets the error of an operation that failed with `status` for lack of memory or time, or because it was cancelled. */
 void xcc_name_limit(xcc_module *m, xcvm_status status);
-/* Checks the deadline; returns OUT_OF_TIME after it. Loops that scale with the model must call it about every
- * microsecond. */
+/* Returns OUT_OF_TIME after the deadline, and CANCELLED after a cancellation. Loops that scale with the model must call
+ * it about every microsecond. */
 xcvm_status xcc_poll(xcc_module *m);
 /* The same for calls that are milliseconds apart. */
 xcvm_status xcc_poll_now(xcc_module *m);
 /* Returns the deadline, or `ns` nanoseconds from now if that is earlier. */
 uint64_t xcc_deadline_within(const xcc_module *m, uint64_t ns);
+/* When the reader of a message stops. */
+static inline xcc_stop xcc_stop_of(const xcc_module *m) { return (xcc_stop){m->deadline_ns, m->cancelled}; }
 const char *xcc_string(xcc_module *m, const char *text, size_t length);
 
 /* ---- Names ---- */

@@ -153,10 +153,10 @@ static xcvm_status compile_parts(build *b, part *parts, uint32_t count)
         jobs[i] = (xcc_cc_job){
             .inputs = &sources[i], .input_count = 1, .output = parts[i].object, .messages = parts[i].messages};
     }
-    XCVM_TRY(xcc_cc_run(b->m->options, jobs, count, b->m->deadline_ns, b->m->error));
+    XCVM_TRY(xcc_cc_run(b->m->options, jobs, count, xcc_stop_of(b->m), b->m->error));
     xcc_cc_job link = {
         .inputs = objects, .input_count = count, .output = b->object, .messages = b->messages, .links = true};
-    return xcc_cc_run(b->m->options, &link, 1, b->m->deadline_ns, b->m->error);
+    return xcc_cc_run(b->m->options, &link, 1, xcc_stop_of(b->m), b->m->error);
 }
 
 static xcvm_status run_compiler(build *b)
@@ -167,7 +167,7 @@ static xcvm_status run_compiler(build *b)
         const char *source = b->source;
         xcc_cc_job job = {
             .inputs = &source, .input_count = 1, .output = b->object, .messages = b->messages, .links = true};
-        return xcc_cc_run(b->m->options, &job, 1, b->m->deadline_ns, b->m->error);
+        return xcc_cc_run(b->m->options, &job, 1, xcc_stop_of(b->m), b->m->error);
     }
     part *parts = xcvm_allocate_zeroed(b->m->allocator, count * sizeof *parts);
     if (parts == NULL)

@@ -147,26 +147,29 @@ static xcvm_status start(const xcc_options *options, const xcc_cc_job *job, bool
     return failed == 0 ? XCVM_OK : say_unstarted(options, strerror(failed), error);
 }
 
+static bool can_stop(xcc_stop stop) { return stop.deadline_ns != 0 || stop.cancelled != NULL; }
+
 /* Exit code of a child that could not execute the file, if posix_spawn does not report it (POSIX, posix_spawn). */
 enum { NOT_FOUND = 127 };
 
-/* Waits for the compiler and kills it after the deadline, which sets *late. Returns its exit code; -1 for a signal. If
+/* Waits for the compiler and kills it when it must stop, which sets *stopped. Returns its exit code; -1 for a signal. If
  * the host ignores SIGCHLD or waits for all children itself, the exit code is unknown, but a failed compiler leaves no
  * output. */
-static int wait_for(pid_t child, const char *output, uint64_t deadline_ns, bool *late)
+static int wait_for(pid_t child, const char *output, xcc_stop stop, xcvm_status *stopped)
 {
     static const struct timespec pause = {0, 2000000};
     int state = 0;
     for (;;) {
-        const pid_t ended = waitpid(child, &state, deadline_ns != 0 && !*late ? WNOHANG : 0);
+        const pid_t ended = waitpid(child, &state, can_stop(stop) && *stopped == XCVM_OK ? WNOHANG : 0);
         if (ended == child)
             return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
         if (ended < 0 && errno != EINTR)
             return errno == ECHILD && access(output, R_OK) == 0 ? 0 : -1;
-        if (ended < 0 || deadline_ns == 0)
+        if (ended < 0 || !can_stop(stop))
             continue;
-        *late = *late || xcvm_clock_ns() >= deadline_ns;
-        if (*late)
+        if (*stopped == XCVM_OK)
+            *stopped = xcc_stop_status(stop);
+        if (*stopped != XCVM_OK)
             (void)kill(-child, SIGKILL);
         else
             (void)nanosleep(&pause, NULL);
@@ -195,10 +198,10 @@ static xcvm_status say_failure(const xcc_options *options, const xcc_cc_job *job
                           kept != NULL ? "its source is " : "keep-c keeps its source", kept != NULL ? kept : "", text);
 }
 
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, uint64_t deadline_ns,
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcc_stop stop,
                        xcvm_error *error)
 {
-    bool late = false;
+    xcvm_status stopped = XCVM_OK;
     pid_t children[MOST_JOBS];
     int allowed = xcvm_available_thread_count();
     size_t side_by_side = allowed < 1 ? 1 : allowed > MOST_JOBS ? MOST_JOBS : (size_t)allowed;
@@ -206,16 +209,18 @@ xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_
     size_t started = 0, ended = 0;
     while (ended < started || (started < count && status == XCVM_OK)) {
         if (started < count && status == XCVM_OK && started - ended < side_by_side) {
-            status = start(options, &jobs[started], deadline_ns != 0, &children[started % MOST_JOBS], error);
+            status = start(options, &jobs[started], can_stop(stop), &children[started % MOST_JOBS], error);
             if (status == XCVM_OK)
                 started++;
             continue;
         }
-        if (late)
+        if (stopped != XCVM_OK)
             (void)kill(-children[ended % MOST_JOBS], SIGKILL);
-        const int code = wait_for(children[ended % MOST_JOBS], jobs[ended].output, deadline_ns, &late);
-        if (late)
-            status = xcvm_error_set(error, XCVM_OUT_OF_TIME, "the C compiler exceeds the time limit");
+        const int code = wait_for(children[ended % MOST_JOBS], jobs[ended].output, stop, &stopped);
+        if (stopped != XCVM_OK)
+            status = xcvm_error_set(error, stopped, "%s",
+                                    stopped == XCVM_CANCELLED ? "the compilation was cancelled"
+                                                              : "the C compiler exceeds the time limit");
         else if (code != 0 && status == XCVM_OK)
             status = say_failure(options, &jobs[ended], code, error);
         ended++;

@@ -2,7 +2,7 @@
 #ifndef XCVM_COMPILER_KERNEL_LIBRARY_CC_H
 #define XCVM_COMPILER_KERNEL_LIBRARY_CC_H
 
-#include "xcvm/compiler.h"
+#include "compiler/ir/stop.h"
 
 enum { XCC_MOST_FLAGS = 16 };
 
@@ -23,9 +23,8 @@ typedef struct xcc_cc_job {
 } xcc_cc_job;
 
 /* Runs the jobs, one per available processor at a time. Fails with UNSUPPORTED if the compiler cannot be run or fails;
- * the message has its first lines of output. Fails with OUT_OF_TIME after `deadline_ns` (0: none) and kills running
- * jobs. */
-xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, uint64_t deadline_ns,
+ * the message has its first lines of output. Fails with xcc_stop_status and kills running jobs. */
+xcvm_status xcc_cc_run(const xcc_options *options, const xcc_cc_job *jobs, size_t count, xcc_stop stop,
                        xcvm_error *error);
 
 #endif

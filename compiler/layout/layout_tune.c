@@ -191,11 +191,12 @@ static const xcc_layout_algorithm *measure_all(xcc_layout *s, xcc_layout_shape c
     const xcc_layout_algorithm *best = NULL;
     double least = 0;
     trial t = {.m = s->m, .spoiled_floats = filter_floats(s)};
-    t.kernel = (xcvm_kernel){.error = &t.error, .heap = s->m->heap, .allocator = s->m->allocator};
+    t.kernel = (xcvm_kernel){
+        .error = &t.error, .heap = s->m->heap, .allocator = s->m->allocator, .cancelled = s->m->cancelled};
     t.spoiled = xcvm_allocate_zeroed(s->m->allocator, t.spoiled_floats * sizeof *t.spoiled);
     const bool ready = t.spoiled != NULL && set_out(&c) && make_tensors(&t, &c);
     for (size_t i = 0; ready && i < xcc_layout_algorithm_count; i++) {
-        const bool late = t.m->deadline_ns != 0 && xcvm_clock_ns() >= t.m->deadline_ns;
+        const bool late = xcc_stop_status(xcc_stop_of(t.m)) != XCVM_OK;
         const double took =
             !late && xcc_layout_fits(&xcc_layout_algorithms[i], &c) ? measure(&t, &c, &xcc_layout_algorithms[i]) : -1;
         if (took >= 0 && (best == NULL || took < least)) {

@@ -76,7 +76,8 @@ static xcvm_status read_model(xcc_external_weights *w, const void *model, size_t
                               xcvm_error *error)
 {
     ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, model, count, 0, &w->module.arena, &message, error));
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, model, count, (xcc_stop){0}, &w->module.arena, &message,
+                                error));
     const Onnx__ModelProto *proto = (const Onnx__ModelProto *)message;
     XCVM_CHECK(error, proto->graph != NULL, INVALID_MODEL, "the model has no graph");
     const Onnx__GraphProto *g = proto->graph;

@@ -24,7 +24,7 @@ static xcvm_status unpack(xcc_module *m, const ProtobufCMessageDescriptor *descr
                           messages *list)
 {
     ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(descriptor, bytes->at, (size_t)(bytes->end - bytes->at), m->deadline_ns, &m->arena,
+    XCVM_TRY(xcc_message_unpack(descriptor, bytes->at, (size_t)(bytes->end - bytes->at), xcc_stop_of(m), &m->arena,
                                 &message, m->error));
     ProtobufCMessage **at = xcc_grow(m, list->at, list->count, &list->capacity, sizeof(ProtobufCMessage *));
     if (at == NULL)

@@ -10,16 +10,22 @@
 
 enum { DEEPEST_MESSAGE = 100, DEEPEST_GRAPH = 32 };
 
-/* A deadline, and the number of checks so far. */
+/* When to stop, and the number of polls so far. */
 typedef struct timer {
-    uint64_t deadline_ns;
+    xcc_stop stop;
     uint32_t polls;
 } timer;
 
-static bool is_late(timer *t)
+static xcvm_status poll_timer(timer *t)
 {
     enum { OFTEN = 256 };
-    return t->deadline_ns != 0 && t->polls++ % OFTEN == 0 && xcvm_clock_ns() >= t->deadline_ns;
+    return t->polls++ % OFTEN == 0 ? xcc_stop_status(t->stop) : XCVM_OK;
+}
+
+static xcvm_status say_stopped(xcvm_status status, xcvm_error *error)
+{
+    return xcvm_error_set(error, status, "%s",
+                          status == XCVM_CANCELLED ? "reading the model was cancelled" : "the deadline has passed");
 }
 
 static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire wire, int depth, int graphs, timer *t,
@@ -35,7 +41,9 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire 
         XCVM_TRY(xcc_wire_next(&wire, &field, &more, error));
         if (!more)
             return XCVM_OK;
-        XCVM_CHECK(error, !is_late(t), OUT_OF_TIME, "the deadline has passed");
+        const xcvm_status stopped = poll_timer(t);
+        if (stopped != XCVM_OK)
+            return say_stopped(stopped, error);
         const ProtobufCFieldDescriptor *known =
             protobuf_c_message_descriptor_get_field(descriptor, (unsigned)field.number);
         if (known == NULL || known->type != PROTOBUF_C_TYPE_MESSAGE)
@@ -66,7 +74,8 @@ typedef struct pool {
     xcvm_arena *arena;
     block *free[CLASSES];
     timer timer;
-    bool exhausted, late;
+    bool exhausted;
+    xcvm_status stopped;
 } pool;
 
 static unsigned size_class(size_t bytes)
@@ -80,8 +89,9 @@ static unsigned size_class(size_t bytes)
 static void *pool_allocate(void *data, size_t bytes)
 {
     pool *p = data;
-    p->late = p->late || is_late(&p->timer);
-    if (p->late)
+    if (p->stopped == XCVM_OK)
+        p->stopped = poll_timer(&p->timer);
+    if (p->stopped != XCVM_OK)
         return NULL;
     /* Every block of a size class holds at least the smallest size of the class. */
     unsigned class = size_class(bytes);
@@ -113,34 +123,35 @@ static void pool_free(void *data, void *memory)
 }
 
 xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
-                               uint64_t deadline_ns, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error)
+                               xcc_stop stop, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error)
 {
     XCVM_CHECK(error, count <= INT_MAX, INVALID_MODEL,
                "%zu bytes: a protobuf message has less than 2 GB; larger weights belong in external data", count);
-    pool p = {.arena = arena, .timer = {deadline_ns, 0}};
+    pool p = {.arena = arena, .timer = {stop, 0}};
     XCVM_TRY(scan(descriptor, xcvm_wire_of(bytes, count), 1, 0, &p.timer, error));
     ProtobufCAllocator allocator = {pool_allocate, pool_free, &p};
     *message = protobuf_c_message_unpack(descriptor, &allocator, count, count > 0 ? bytes : (const uint8_t *)"");
-    XCVM_CHECK(error, !p.late, OUT_OF_TIME, "the deadline has passed");
+    if (p.stopped != XCVM_OK)
+        return say_stopped(p.stopped, error);
     XCVM_CHECK(error, !p.exhausted, OUT_OF_MEMORY, "no memory for a message of %zu bytes", count);
     XCVM_CHECK(error, *message != NULL, INVALID_MODEL, "the file is no %s", descriptor->name);
     return XCVM_OK;
 }
 
-static xcvm_status unpack_model(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+static xcvm_status unpack_model(const void *bytes, size_t count, xcc_stop stop, xcvm_arena *arena,
                                 Onnx__ModelProto **model, xcvm_error *error)
 {
     ProtobufCMessage *message;
-    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, deadline_ns, arena, &message, error));
+    XCVM_TRY(xcc_message_unpack(&onnx__model_proto__descriptor, bytes, count, stop, arena, &message, error));
     *model = (Onnx__ModelProto *)message;
     XCVM_CHECK(error, (*model)->graph != NULL, INVALID_MODEL, "the model has no graph");
     return XCVM_OK;
 }
 
-xcvm_status xcc_model_unpack(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+xcvm_status xcc_model_unpack(const void *bytes, size_t count, xcc_stop stop, xcvm_arena *arena,
                              Onnx__ModelProto **model, xcvm_error *error)
 {
-    const xcvm_status status = unpack_model(bytes, count, deadline_ns, arena, model, error);
+    const xcvm_status status = unpack_model(bytes, count, stop, arena, model, error);
     return xcvm_recognize_failure(status, bytes, count, XCVM_FILE_MODEL, error);
 }
 

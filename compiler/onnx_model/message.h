@@ -4,21 +4,21 @@
 
 #include "xcvm/compiler.h"
 #include "base/allocator.h"
+#include "compiler/ir/stop.h"
 
 #include "onnx/onnx.pb-c.h"
 
 /* Unpacks a message of `descriptor` into `arena`, which owns it. Fails with INVALID_MODEL before unpacking for bytes
  * that are not protobuf, messages nested deeper than 100, graphs nested deeper than 32, and repeated single
- * submessages, which protobuf would merge. Memory is proportional to `count`. Fails with OUT_OF_TIME after
- * `deadline_ns` (0: none). */
+ * submessages, which protobuf would merge. Memory is proportional to `count`. Fails with xcc_stop_status. */
 xcvm_status xcc_message_unpack(const ProtobufCMessageDescriptor *descriptor, const void *bytes, size_t count,
-                               uint64_t deadline_ns, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
+                               xcc_stop stop, xcvm_arena *arena, ProtobufCMessage **message, xcvm_error *error);
 /* Returns the bytes of the next unknown field with that number, from *next on (0 at first); false if there is none.
  * Unknown fields are preserved. */
 bool xcc_message_unknown(const ProtobufCMessage *message, uint32_t number, unsigned *next, const uint8_t **bytes,
                          size_t *count);
 /* Unpacks a model, which has a graph. What is no model is recognized, if it can be, as something else. */
-xcvm_status xcc_model_unpack(const void *bytes, size_t count, uint64_t deadline_ns, xcvm_arena *arena,
+xcvm_status xcc_model_unpack(const void *bytes, size_t count, xcc_stop stop, xcvm_arena *arena,
                              Onnx__ModelProto **model, xcvm_error *error);
 
 /* Returns the label of a node for messages: its name, or the name of its first result. Never NULL. */

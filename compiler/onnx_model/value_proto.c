@@ -71,7 +71,7 @@ static xcvm_status read_tensor(const reader *r, xcvm_wire wire, char name[NAME_S
     xcvm_arena arena = {.allocator = r->allocator};
     ProtobufCMessage *message;
     xcvm_status status = xcc_message_unpack(&onnx__tensor_proto__descriptor, wire.at, (size_t)(wire.end - wire.at),
-                                            r->deadline_ns, &arena, &message, r->error);
+                                            (xcc_stop){.deadline_ns = r->deadline_ns}, &arena, &message, r->error);
     if (status == XCVM_OK) {
         const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
         xcc_tensor t = {.count = 0};

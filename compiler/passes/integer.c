@@ -120,9 +120,10 @@ bool xcc_integer_replace(xcc_rewrite *r, xcc_value *y, xcc_value *made)
     if (made != NULL)
         return xcc_rewrite_replace(r, y, made);
     /* If inference fails, the rule's assumptions do not hold, so the graph stays unchanged. */
-    if (r->m->error->status == XCVM_OUT_OF_MEMORY || r->m->error->status == XCVM_OUT_OF_TIME)
-        (void)xcc_rewrite_ok(r, r->m->error->status);
-    else if (r->m->error->status != XCVM_OK)
+    const xcvm_status status = r->m->error->status;
+    if (status == XCVM_OUT_OF_MEMORY || status == XCVM_OUT_OF_TIME || status == XCVM_CANCELLED)
+        (void)xcc_rewrite_ok(r, status);
+    else if (status != XCVM_OK)
         *r->m->error = (xcvm_error){.pc = -1};
     return false;
 }

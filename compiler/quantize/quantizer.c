@@ -103,7 +103,7 @@ static xcvm_status take_inference_form(quantizer *q)
 static xcvm_status read_model(quantizer *q, const void *bytes, size_t count)
 {
     xcc_module *m = &q->m;
-    XCVM_TRY(xcc_model_unpack(bytes, count, m->deadline_ns, &m->arena, &q->model, m->error));
+    XCVM_TRY(xcc_model_unpack(bytes, count, xcc_stop_of(m), &m->arena, &q->model, m->error));
     q->graph = q->model->graph;
     q->opset = 0;
     for (size_t i = 0; i < q->model->n_opset_import; i++)

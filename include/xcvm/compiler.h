@@ -191,6 +191,10 @@ typedef struct xcc_options {
     xcc_recompute_options recompute;
     xcc_onnx_export_options onnx_export;
     xcc_quantized_options quantized;
+
+    /* Nonzero ends the compilation with CANCELLED. Read atomically; another thread or a signal handler may set it.
+     * NULL: never. */
+    const uint32_t *cancelled;
 } xcc_options;
 
 /* Memory and arithmetic before and after compilation. Dynamic dimensions count as 1, and `exact` is false then. */

@@ -16,7 +16,9 @@ PyObject *capi_create(module_state *state)
                     .value_from_object = value_from_object,
                     .parameter_from = parameter_from,
                     .dtype_from_numpy_name = dtype_from_numpy_name,
-                    .trash_empty = trash_empty};
+                    .trash_empty = trash_empty,
+                    .interrupt_begin = interrupt_begin_flag,
+                    .interrupt_end = interrupt_end_flag};
     PyObject *capsule = PyCapsule_New(table, CAPI_NAME, destroy_capi);
     if (capsule == NULL)
         PyMem_Free(table);

@@ -16,6 +16,8 @@ typedef struct capi {
     PyObject *(*parameter_from)(module_state *state, const xcvm_value_info *parameter);
     xcvm_dtype (*dtype_from_numpy_name)(const char *name);
     void (*trash_empty)(trash_list *trash);
+    void (*interrupt_begin)(interrupt_scope *interruption, uint32_t *flag);
+    void (*interrupt_end)(const interrupt_scope *interruption);
 } capi;
 
 #endif

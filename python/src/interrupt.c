@@ -1,6 +1,7 @@
 /*
- * Ctrl-C ends a run on the main thread. The handler of SIGINT first calls the handler that was there before, which is
- * CPython's and makes the interpreter raise KeyboardInterrupt as soon as it runs again. It then cancels the session.
+ * Ctrl-C ends a run or a compilation on the main thread. The handler of SIGINT first calls the handler that was there
+ * before, which is CPython's and makes the interpreter raise KeyboardInterrupt as soon as it runs again. It then
+ * cancels the session, or sets the flag of the compilation.
  *
  * The handler stays installed: two calls of sigaction cost more than the rest of a short call. Another handler that the
  * program installs later is noticed before each run that is expected to be long, and now and then before others.
@@ -15,6 +16,7 @@
 
 /* Signals belong to the process, not to an interpreter. */
 static _Atomic(xcvm_session *) running;
+static _Atomic(uint32_t *) running_flag; /* of a compilation */
 static atomic_int handlers_at_work;
 static _Atomic(struct sigaction *) previous_action;
 static struct sigaction actions[2]; /* the one in use, and the one that is being written */
@@ -32,6 +34,9 @@ static void handle_interrupt(int number, siginfo_t *info, void *context)
     xcvm_session *session = atomic_load(&running);
     if (session != NULL)
         xcvm_session_cancel(session);
+    uint32_t *flag = atomic_load(&running_flag);
+    if (flag != NULL)
+        __atomic_store_n(flag, 1, __ATOMIC_RELAXED);
     atomic_fetch_sub(&handlers_at_work, 1);
 }
 
@@ -88,6 +93,23 @@ void interrupt_end(const interrupt_scope *interruption)
 {
     if (interruption->armed)
         atomic_store(&running, interruption->previous);
+}
+
+void interrupt_begin_flag(interrupt_scope *interruption, uint32_t *flag)
+{
+    interruption->armed = is_main_thread();
+    if (!interruption->armed)
+        return;
+    install_handler();
+    interruption->previous_flag = atomic_exchange(&running_flag, flag);
+}
+
+void interrupt_end_flag(const interrupt_scope *interruption)
+{
+    if (!interruption->armed)
+        return;
+    atomic_store(&running_flag, interruption->previous_flag);
+    interrupt_wait();
 }
 
 void interrupt_wait(void)

@@ -224,16 +224,22 @@ int runner_execute(session_runner *runner, const xcvm_run_options *options, bool
 int match_inputs(program_object *program, PyObject *args, PyObject *keywords, PyObject **inputs);
 /* Reads a limit in seconds. None and 0 mean no limit. Returns -1 with an exception. */
 int timeout_from_object(PyObject *object, uint64_t *ns);
+/* Reads an integer from 0 on into a uint64_t, for PyArg_ParseTuple's "O&". Returns 0 with an exception. */
+int count_converter(PyObject *object, void *count);
 
 /* ---- Interrupts (interrupt.c) ---- */
 
-/* SIGINT cancels the session that runs on the main thread. */
+/* SIGINT cancels the session that runs on the main thread, or sets the flag of a compilation there. */
 typedef struct interrupt_scope {
     xcvm_session *previous;
+    uint32_t *previous_flag;
     bool armed;
 } interrupt_scope;
 void interrupt_begin(interrupt_scope *interruption, xcvm_session *session, bool expected_long);
 void interrupt_end(const interrupt_scope *interruption);
+/* The flag must live until the end, which waits for handlers that use it. */
+void interrupt_begin_flag(interrupt_scope *interruption, uint32_t *flag);
+void interrupt_end_flag(const interrupt_scope *interruption);
 /* Waits until no signal handler uses a session any more. Call it before a session is destroyed. */
 void interrupt_wait(void);
 

@@ -42,6 +42,44 @@ class Process(unittest.TestCase):
         )
         self.assertEqual(self.check(code), "True\nTrue\nTrue\n5")
 
+    LONG_COMPILATION = (
+        "import os, signal, sys, threading, time\nimport xcvm\nfrom onnx import helper\n"
+        "names = ['x'] + [f'v{i}' for i in range(60000)]\n"
+        "nodes = [helper.make_node('Relu' if i % 2 else 'Sigmoid', [a], [b]) for i, (a, b) in enumerate(zip(names, names[1:]))]\n"
+        "ends = [helper.make_tensor_value_info(name, 1, [4]) for name in (names[0], names[-1])]\n"
+        "graph = helper.make_graph(nodes, 'g', ends[:1], ends[1:])\n"
+        "model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 13)], ir_version=8).SerializeToString()\n"
+    )
+
+    def test_interrupt_ends_a_compilation(self):
+        code = self.LONG_COMPILATION + (
+            "begin = time.monotonic(); xcvm.compile(model); whole = time.monotonic() - begin\n"
+            "for share in (0.1, 0.2, 0.3):\n"
+            "    sent = []\n"
+            "    def send():\n"
+            "        time.sleep(whole * share); sent.append(time.monotonic()); os.kill(os.getpid(), signal.SIGINT)\n"
+            "    threading.Thread(target=send).start()\n"
+            "    try: xcvm.compile(model); print('finished')\n"
+            "    except KeyboardInterrupt: print('interrupted' if time.monotonic() - sent[0] < whole / 2 else 'late')\n"
+        )
+        self.assertEqual(self.check(code), "\n".join(["interrupted"] * 3))
+
+    def test_a_handler_that_raises_nothing_repeats_the_compilation(self):
+        code = self.LONG_COMPILATION + (
+            "seen = []\nsignal.signal(signal.SIGINT, lambda *a: seen.append(1))\n"
+            "threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "print(xcvm.compile(model).info['instructions'] > 60000, seen)"
+        )
+        self.assertEqual(self.check(code), "True [1]")
+
+    def test_a_progress_function_that_raises_ends_the_compilation(self):
+        code = self.LONG_COMPILATION + (
+            "steps = []\n"
+            "def progress(name, fraction): steps.append(name); raise RuntimeError('enough')\n"
+            "try: xcvm.compile(model, progress=progress)\nexcept RuntimeError as error: print(error, len(steps))"
+        )
+        self.assertEqual(self.check(code), "enough 1")
+
     def test_interrupt_after_short_runs(self):
         code = (
             "import os, signal, threading, time\nfrom support import *\n"

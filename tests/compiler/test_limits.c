@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -286,6 +287,83 @@ START_TEST(every_step_looks_at_the_deadline)
 }
 END_TEST
 
+typedef struct cancellation {
+    const char *step; /* that sets the flag */
+    bool passed;      /* another one began after it */
+    uint32_t flag;
+} cancellation;
+
+static void cancel_at(void *user, const char *step, double fraction)
+{
+    (void)fraction;
+    cancellation *c = user;
+    c->passed = c->passed || c->flag != 0;
+    if (strcmp(step, c->step) == 0)
+        c->flag = 1;
+}
+
+static void check_cancellation(const test_bytes *model, const char *step)
+{
+    cancellation c = {.step = step};
+    const xcc_options options = {.size = sizeof options, .progress = {cancel_at, &c}, .cancelled = &c.flag};
+    size_t written = 0;
+    xcvm_error error;
+    const xcvm_status status =
+        xcc_compile(model->at, model->length, &options, (xcvm_sink){count_bytes, &written}, NULL, &error);
+    ck_assert_msg(c.flag != 0, "there is no step %s", step);
+    ck_assert_msg(status == XCVM_CANCELLED, "%s: %s", step, xcvm_status_name(status));
+    ck_assert_msg(!c.passed, "%s does not look at the flag", step);
+    ck_assert_str_eq(error.message, "the compilation was cancelled");
+    ck_assert_uint_eq(written, 0);
+}
+
+START_TEST(every_step_looks_at_the_flag)
+{
+    test_bytes model = scale_model(SCALE_convolutions, 40);
+    check_cancellation(&model, "import");
+    for (size_t i = 0; i < xcc_pass_count(); i++)
+        check_cancellation(&model, xcc_pass_at(i)->name);
+    check_cancellation(&model, "plan");
+    check_cancellation(&model, "emit");
+    test_bytes_free(&model);
+}
+END_TEST
+
+START_TEST(cancelled_beforehand)
+{
+    test_bytes model = scale_model(SCALE_nodes, 10);
+    const uint32_t flag = 1;
+    const outcome o = compile_with(&model, &(xcc_options){.cancelled = &flag});
+    ck_assert_int_eq(o.status, XCVM_CANCELLED);
+    test_bytes_free(&model);
+}
+END_TEST
+
+static void *set_flag_soon(void *flag)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    __atomic_store_n((uint32_t *)flag, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+START_TEST(cancellation_holds)
+{
+    const scale_kind kind = (scale_kind)_i;
+    scaled s = begin_kind(kind, 100000);
+    uint32_t flag = 0;
+    s.options.cancelled = &flag;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, set_flag_soon, &flag), 0);
+    const uint64_t start = test_cpu_ns();
+    const outcome o = compile_with(&s.model, &s.options);
+    const double took = (double)(test_cpu_ns() - start) / 1e9;
+    pthread_join(thread, NULL);
+    ck_assert(o.status == XCVM_CANCELLED || o.status == XCVM_OK);
+    ck_assert_msg(took < 5, "%s: %.1f s", scale_kinds[kind].name, took);
+    end_kind(&s);
+}
+END_TEST
+
 START_TEST(deadline_holds)
 {
     const scale_kind kind = (scale_kind)_i;
@@ -330,6 +408,9 @@ Suite *suite_compiler_limits(void)
     tcase_add_test(tc, memory_limit_of_folding);
     tcase_add_test(tc, every_step_looks_at_the_deadline);
     tcase_add_loop_test(tc, deadline_holds, 0, SCALE_KIND_COUNT);
+    tcase_add_test(tc, every_step_looks_at_the_flag);
+    tcase_add_test(tc, cancelled_beforehand);
+    tcase_add_loop_test(tc, cancellation_holds, 0, SCALE_KIND_COUNT);
     tcase_add_test(tc, old_options_have_no_limits);
     suite_add_tcase(s, tc);
     return s;

@@ -291,7 +291,7 @@ static ProtobufCMessage *mutate(mutation *m, const ProtobufCMessageDescriptor *d
 {
     ProtobufCMessage *message;
     m->random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    if (xcc_message_unpack(descriptor, bytes, count, 0, &m->arena, &message, NULL) != XCVM_OK)
+    if (xcc_message_unpack(descriptor, bytes, count, (xcc_stop){0}, &m->arena, &message, NULL) != XCVM_OK)
         return NULL;
     for (uint64_t left = 1 + draw(m, MOST_MUTATIONS); left > 0; left--) {
         /* Messages may be shared by now, and so be met twice. */

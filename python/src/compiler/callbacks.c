@@ -23,12 +23,36 @@ int callbacks_read(compiler_callbacks *self, PyObject *dict)
 void callbacks_enter(compiler_callbacks *self) { PyEval_RestoreThread(self->thread); }
 void callbacks_leave(compiler_callbacks *self) { self->thread = PyEval_SaveThread(); }
 
+void callbacks_begin(const compiler_state *state, compiler_callbacks *self)
+{
+    __atomic_store_n(&self->cancelled, 0, __ATOMIC_RELAXED);
+    state->api->interrupt_begin(&self->interruption, &self->cancelled);
+    self->thread = PyEval_SaveThread();
+}
+
+void callbacks_end(const compiler_state *state, compiler_callbacks *self)
+{
+    PyEval_RestoreThread(self->thread);
+    state->api->interrupt_end(&self->interruption);
+}
+
+bool callbacks_repeat(compiler_callbacks *self, xcvm_status status)
+{
+    if (status != XCVM_CANCELLED || self->failure[0] != NULL)
+        return false;
+    if (PyErr_CheckSignals() == 0)
+        return true;
+    callbacks_fail(self);
+    return false;
+}
+
 void callbacks_fail(compiler_callbacks *self)
 {
     if (self->failure[0] == NULL)
         PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
     else
         PyErr_Clear();
+    __atomic_store_n(&self->cancelled, 1, __ATOMIC_RELAXED); /* the result is not wanted any more */
 }
 
 PyObject *callbacks_raise(const compiler_state *state, compiler_callbacks *self, const xcvm_error *error)
@@ -107,6 +131,7 @@ static void report_diagnostic(void *user, xcc_diagnostic_kind kind, const char *
 void callbacks_use(compiler_callbacks *callbacks, xcc_options *options)
 {
     options->progress = (xcc_progress){report_progress, callbacks};
+    options->cancelled = &callbacks->cancelled;
     if (callbacks->dump != NULL)
         options->debug.dump = (xcvm_sink){report_dump, callbacks};
     if (callbacks->diagnostics != NULL)

@@ -27,12 +27,16 @@ PyObject *compiler_compile(PyObject *module, PyObject *args)
         if (options.options.onnx_export.data_location != NULL)
             options.options.onnx_export.data = byte_buffer_sink(&data);
         const char *path = source.path != NULL ? PyBytes_AsString(source.path) : NULL;
-        callbacks.thread = PyEval_SaveThread();
-        const xcvm_status status =
-            path != NULL ? xcc_compile_file(path, &options.options, byte_buffer_sink(&program), &report, &error)
+        xcvm_status status;
+        do {
+            program.count = data.count = 0;
+            callbacks_begin(state, &callbacks);
+            status = path != NULL
+                         ? xcc_compile_file(path, &options.options, byte_buffer_sink(&program), &report, &error)
                          : xcc_compile(source.buffer.buf, (size_t)source.buffer.len, &options.options,
                                        byte_buffer_sink(&program), &report, &error);
-        PyEval_RestoreThread(callbacks.thread);
+            callbacks_end(state, &callbacks);
+        } while (callbacks_repeat(&callbacks, status));
         if (status != XCVM_OK || callbacks.failure[0] != NULL)
             callbacks_raise(state, &callbacks, &error);
         else
@@ -47,20 +51,30 @@ PyObject *compiler_compile(PyObject *module, PyObject *args)
 
 PyObject *compiler_check(PyObject *module, PyObject *args)
 {
-    (void)module;
+    const compiler_state *state = PyModule_GetState(module);
     PyObject *path, *dict;
     if (!PyArg_ParseTuple(args, "OO!:check", &path, &PyDict_Type, &dict))
         return NULL;
     compile_options options;
+    compiler_callbacks callbacks = {0};
     PyObject *name = NULL, *result = NULL;
     if (options_read(&options, dict) == 0 && PyUnicode_FSConverter(path, &name) != 0) {
         byte_buffer text = {0};
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         const char *file = PyBytes_AsString(name);
+        callbacks_use(&callbacks, &options.options);
         xcvm_status status;
-        Py_BEGIN_ALLOW_THREADS status = xcc_check_file(file, &options.options, byte_buffer_sink(&text), &error);
-        Py_END_ALLOW_THREADS PyObject *bytes = byte_buffer_take(&text);
-        PyObject *report = bytes != NULL ? PyUnicode_FromEncodedObject(bytes, "utf-8", "replace") : NULL;
+        do {
+            text.count = 0;
+            callbacks_begin(state, &callbacks);
+            status = xcc_check_file(file, &options.options, byte_buffer_sink(&text), &error);
+            callbacks_end(state, &callbacks);
+        } while (callbacks_repeat(&callbacks, status));
+        PyObject *bytes = byte_buffer_take(&text), *report = NULL;
+        if (callbacks.failure[0] != NULL)
+            callbacks_raise(state, &callbacks, &error);
+        else if (bytes != NULL)
+            report = PyUnicode_FromEncodedObject(bytes, "utf-8", "replace");
         Py_XDECREF(bytes);
         if (report != NULL)
             result = Py_BuildValue("(isNs)", (int)status, status == XCVM_OK ? "OK" : xcvm_status_name(status), report,

@@ -34,6 +34,8 @@ typedef struct compiler_callbacks {
     PyThreadState *thread;
     PyObject *progress, *diagnostics, *dump; /* callables or NULL */
     PyObject *failure[3];                    /* the first exception of a callback */
+    interrupt_scope interruption;
+    uint32_t cancelled; /* set by Ctrl-C */
 } compiler_callbacks;
 
 /* Reads a dict of callables. Returns -1 with an exception. */
@@ -42,6 +44,11 @@ int callbacks_read(compiler_callbacks *callbacks, PyObject *dict);
 void callbacks_use(compiler_callbacks *callbacks, xcc_options *options);
 void callbacks_enter(compiler_callbacks *callbacks);
 void callbacks_leave(compiler_callbacks *callbacks);
+/* Begin and end a call of the library on the options of callbacks_use. Ctrl-C on the main thread cancels it. */
+void callbacks_begin(const compiler_state *state, compiler_callbacks *callbacks);
+void callbacks_end(const compiler_state *state, compiler_callbacks *callbacks);
+/* Returns true if a cancelled call must be repeated, because the program's handler of the signal raised nothing. */
+bool callbacks_repeat(compiler_callbacks *callbacks, xcvm_status status);
 /* Keeps the current exception for the end of the call. */
 void callbacks_fail(compiler_callbacks *callbacks);
 /* Raises the exception that a callback left, or that of `error`. Returns NULL. */

@@ -55,12 +55,14 @@ static int create(trainer_object *self, xct_trainer_options *options)
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
     options->compile = &self->compile.options;
     const char *path = self->source.path != NULL ? PyBytes_AsString(self->source.path) : NULL;
-    self->callbacks.thread = PyEval_SaveThread();
-    const xcvm_status status = path != NULL
-                                   ? xct_trainer_create_file(path, options, &self->trainer, &error)
-                                   : xct_trainer_create(self->source.buffer.buf, (size_t)self->source.buffer.len,
-                                                        options, &self->trainer, &error);
-    PyEval_RestoreThread(self->callbacks.thread);
+    xcvm_status status;
+    do {
+        callbacks_begin(self->state, &self->callbacks);
+        status = path != NULL ? xct_trainer_create_file(path, options, &self->trainer, &error)
+                              : xct_trainer_create(self->source.buffer.buf, (size_t)self->source.buffer.len, options,
+                                                   &self->trainer, &error);
+        callbacks_end(self->state, &self->callbacks);
+    } while (callbacks_repeat(&self->callbacks, status));
     if (status == XCVM_OK && self->callbacks.failure[0] == NULL)
         return 0;
     callbacks_raise(self->state, &self->callbacks, &error);
