@@ -155,8 +155,26 @@ static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
     return *type != NULL ? PyModule_AddType(module, *type) : -1;
 }
 
+/* Structs have sizes and may grow; before version 1.0 a minor version may change anything. */
+static int check_version(void)
+{
+    const char *found = xcvm_version();
+    char wanted[32];
+    const int length = PyOS_snprintf(wanted, sizeof wanted, "%d.%d.", XCVM_VERSION_MAJOR, XCVM_VERSION_MINOR);
+    if (strncmp(found, wanted, (size_t)length) == 0)
+        return 0;
+    PyErr_Format(
+        PyExc_ImportError,
+        "libxcvm has version %s, but this package was built for %s%d; install the package again, or the library "
+        "of its version",
+        found, wanted, XCVM_VERSION_PATCH);
+    return -1;
+}
+
 static int module_exec(PyObject *module)
 {
+    if (check_version() < 0)
+        return -1;
     module_state *state = PyModule_GetState(module);
     state->trash = trash_create();
     if (state->trash == NULL || intern_names(state) < 0 || add_type(module, &tensor_spec, &state->tensor_type) < 0 ||

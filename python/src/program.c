@@ -51,18 +51,18 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     static char *names[] = {"source", "copy", "libraries", "library_dir", "isa", "threads", "memory_limit", NULL};
     PyObject *source;
     int copy = 0, libraries = 1, threads = 0;
-    Py_ssize_t memory_limit = 0;
+    uint64_t memory_limit = 0;
     const char *library_dir = NULL, *isa = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$ppzzin:Program", names, &source, &copy, &libraries,
-                                     &library_dir, &isa, &threads, &memory_limit))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$ppzziO&:Program", names, &source, &copy, &libraries,
+                                     &library_dir, &isa, &threads, count_converter, &memory_limit))
         return NULL;
     program_object *self = (program_object *)PyType_GenericAlloc(type, 0);
     if (self == NULL)
         return NULL;
     self->state = state_of_type(type);
     atomic_flag_clear(&self->lock);
-    self->options = (xcvm_session_options){
-        .size = sizeof self->options, .threads = threads, .memory_limit = memory_limit > 0 ? (size_t)memory_limit : 0};
+    self->options =
+        (xcvm_session_options){.size = sizeof self->options, .threads = threads, .memory_limit = (size_t)memory_limit};
     const xcvm_load_options options = {.size = sizeof options,
                                        .copy = copy != 0,
                                        .no_libraries = libraries == 0,
@@ -205,8 +205,9 @@ static PyObject *program_run(program_object *self, PyObject *args, PyObject *key
 {
     static char *names[] = {"inputs", "timeout", "fuel", NULL};
     PyObject *feeds = NULL, *timeout = NULL;
-    unsigned long long fuel = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$OK:run", names, &PyDict_Type, &feeds, &timeout, &fuel))
+    uint64_t fuel = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$OO&:run", names, &PyDict_Type, &feeds, &timeout,
+                                     count_converter, &fuel))
         return NULL;
     xcvm_run_options options = {.size = sizeof options, .fuel = fuel};
     if (timeout_from_object(timeout, &options.timeout_ns) < 0)

@@ -502,3 +502,14 @@ int timeout_from_object(PyObject *object, uint64_t *ns)
         *ns = 1;
     return 0;
 }
+
+int count_converter(PyObject *object, void *count)
+{
+    PyObject *number = PyNumber_Index(object);
+    const unsigned long long value = number != NULL ? PyLong_AsUnsignedLongLong(number) : 0;
+    Py_XDECREF(number);
+    if (PyErr_Occurred() != NULL)
+        return 0;
+    *(uint64_t *)count = value;
+    return 1;
+}

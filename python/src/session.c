@@ -55,10 +55,10 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *keywo
         "functions", "print",   "states_of",    NULL};
     PyObject *program, *functions = NULL, *print = NULL, *states_of = NULL;
     int threads = 0, strict = 0, flush = 0, release_lock = 1;
-    Py_ssize_t memory_limit = 0;
-    unsigned long long seed = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$inKpppOOO:Session", names, &program, &threads, &memory_limit,
-                                     &seed, &strict, &flush, &release_lock, &functions, &print, &states_of))
+    uint64_t memory_limit = 0, seed = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$iO&O&pppOOO:Session", names, &program, &threads,
+                                     count_converter, &memory_limit, count_converter, &seed, &strict, &flush,
+                                     &release_lock, &functions, &print, &states_of))
         return NULL;
     module_state *state = state_of_type(type);
     if (state == NULL)
@@ -91,7 +91,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     }
     const xcvm_session_options options = {.size = sizeof options,
                                           .threads = threads,
-                                          .memory_limit = memory_limit > 0 ? (size_t)memory_limit : 0,
+                                          .memory_limit = (size_t)memory_limit,
                                           .seed = seed,
                                           .strict_types = strict != 0,
                                           .flush_subnormals = flush != 0,
@@ -176,7 +176,7 @@ static PyObject *session_call(session_object *self, PyObject *args, PyObject *ke
     return unwrap_outputs(run_matched(self, args, keywords, &options, plain_run, NULL));
 }
 
-static int read_limits(PyObject *timeout, unsigned long long fuel, xcvm_run_options *options)
+static int read_limits(PyObject *timeout, uint64_t fuel, xcvm_run_options *options)
 {
     *options = (xcvm_run_options){.size = sizeof *options, .fuel = fuel};
     return timeout_from_object(timeout, &options->timeout_ns);
@@ -186,9 +186,10 @@ static PyObject *session_run(session_object *self, PyObject *args, PyObject *key
 {
     static char *names[] = {"inputs", "timeout", "fuel", NULL};
     PyObject *feeds = NULL, *timeout = NULL;
-    unsigned long long fuel = 0;
+    uint64_t fuel = 0;
     xcvm_run_options options;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$OK:run", names, &PyDict_Type, &feeds, &timeout, &fuel) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$OO&:run", names, &PyDict_Type, &feeds, &timeout,
+                                     count_converter, &fuel) ||
         read_limits(timeout, fuel, &options) < 0)
         return NULL;
     return run_matched(self, NULL, feeds, &options, plain_run, NULL);
@@ -209,12 +210,12 @@ static PyObject *session_profile(session_object *self, PyObject *args, PyObject 
 {
     static char *names[] = {"inputs", "runs", "spans", "timeout", "fuel", NULL};
     PyObject *feeds = NULL, *timeout = NULL;
-    unsigned long long fuel = 0;
+    uint64_t fuel = 0;
     profile_request request = {.runs = 1};
     int spans = 0;
     xcvm_run_options options;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$lpOK:profile", names, &PyDict_Type, &feeds, &request.runs,
-                                     &spans, &timeout, &fuel) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O!$lpOO&:profile", names, &PyDict_Type, &feeds, &request.runs,
+                                     &spans, &timeout, count_converter, &fuel) ||
         read_limits(timeout, fuel, &options) < 0)
         return NULL;
     if (request.runs < 1) {
@@ -229,9 +230,9 @@ static PyObject *session_warm_up(session_object *self, PyObject *args, PyObject 
 {
     static char *names[] = {"timeout", "fuel", NULL};
     PyObject *timeout = NULL;
-    unsigned long long fuel = 0;
+    uint64_t fuel = 0;
     xcvm_run_options options;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OK:warm_up", names, &timeout, &fuel) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OO&:warm_up", names, &timeout, count_converter, &fuel) ||
         read_limits(timeout, fuel, &options) < 0 || runner_enter(&self->runner) < 0)
         return NULL;
     const int result = runner_execute(&self->runner, &options, true);

@@ -55,7 +55,7 @@ static bool gather_texts(text_gathering *gathering, PyObject *object, int depth)
         PyErr_Format(PyExc_ValueError, "lists nest deeper than %d", XCVM_MAX_RANK);
         return false;
     }
-    length = PySequence_Size(object);
+    length = PyList_Check(object) ? PyList_Size(object) : PyTuple_Size(object);
     if (gathering->dims[depth] >= 0 && gathering->dims[depth] != length) {
         PyErr_SetString(PyExc_ValueError, "lists of different lengths");
         return false;
@@ -64,10 +64,9 @@ static bool gather_texts(text_gathering *gathering, PyObject *object, int depth)
     if (length == 0 && gathering->rank < 0)
         gathering->rank = depth + 1;
     for (Py_ssize_t i = 0; i < length; i++) {
-        PyObject *item = PySequence_GetItem(object, i);
-        const bool good = item != NULL && gather_texts(gathering, item, depth + 1);
-        Py_XDECREF(item); /* the list keeps it */
-        if (!good)
+        /* Subclasses may compute items, which nothing would keep. */
+        PyObject *item = PyList_Check(object) ? PyList_GetItem(object, i) : PyTuple_GetItem(object, i);
+        if (item == NULL || !gather_texts(gathering, item, depth + 1))
             return false;
     }
     return true;

@@ -9,7 +9,14 @@ Importing this package imports neither NumPy nor the compiler: both follow when 
 
 from __future__ import annotations
 
-from . import _run
+try:
+    from . import _run
+except ImportError as error:
+    raise ImportError(
+        f"{error}\nThe extension module of xcvm, or a library that it needs, cannot be loaded from {__path__[0]}. "
+        "Install the package again: pip install --force-reinstall ./python",
+        name="xcvm._run",
+    ) from error
 from ._run import Parameter, Tensor, assemble, available_threads
 from .program import Program, Session, load
 
