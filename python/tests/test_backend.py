@@ -17,6 +17,7 @@ from support import ROOT
 
 import xcvm
 import xcvm.backend
+from xcvm import _compiler
 
 
 class Interface(unittest.TestCase):
@@ -63,6 +64,64 @@ def case_directory():
         subprocess.run(["/usr/bin/python3", ROOT / "tests/make_onnx_cases.py", cases], check=True, capture_output=True)
         (cases / "complete").touch()
     return cases
+
+
+KINDS = {"tensor": 1, "sequence": 2, "optional": 3, "map": 4}
+
+
+def version_cases():
+    """The directories of cases of opsets 18 to 26, which scripts/versions.sh uses too."""
+    cases = BUILD / "version-cases"
+    if not (cases / "complete").exists():
+        command = ["/usr/bin/python3", "-W", "ignore", ROOT / "tests/make_version_cases.py", cases]
+        subprocess.run(command, check=True, capture_output=True)
+        (cases / "complete").touch()
+    return sorted(path.parent for path in cases.glob("*/model.onnx"))
+
+
+def load_value(path, parameter):
+    """Read a serialized value as a parameter's type; the installed onnx does not know all element types."""
+    shape = parameter.shape if parameter.kind == "tensor" else None
+    wanted = (KINDS[parameter.kind], parameter.dtype, shape) if parameter.kind in KINDS else None
+    return _compiler.load_value(path.read_bytes(), wanted)
+
+
+def comparable(value):
+    """Return numbers, strings or lists of them: NumPy lacks some types, whose results are bits."""
+    if isinstance(value, xcvm.Tensor):
+        numbers = value.tolist()
+        return np.array(numbers, object if value.dtype == "str" else None).reshape(value.shape)
+    return [comparable(item) for item in value] if isinstance(value, list) else value
+
+
+class NewestOperators(unittest.TestCase):
+    def check(self, folder):
+        program = xcvm.backend.prepare((folder / "model.onnx").read_bytes()).program
+        data = folder / "test_data_set_0"
+        feeds = {p.name: load_value(data / f"input_{i}.pb", p) for i, p in enumerate(program.inputs)}
+        results = program._run(feeds)
+        for i, (parameter, result) in enumerate(zip(program.outputs, results)):
+            expected = load_value(data / f"output_{i}.pb", parameter)
+            if isinstance(expected, xcvm.Tensor):
+                self.assertEqual((result.dtype, result.shape), (expected.dtype, expected.shape))
+            self.compare(comparable(result), comparable(expected))
+
+    def compare(self, result, expected):
+        if isinstance(expected, list):
+            self.assertEqual(len(result), len(expected))
+            for a, b in zip(result, expected):
+                self.compare(a, b)
+        elif isinstance(expected, np.ndarray) and expected.dtype != object:
+            np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-7)
+        else:
+            np.testing.assert_equal(result, expected)
+
+    def test_cases_of_opsets_18_to_26(self):
+        folders = version_cases()
+        self.assertGreater(len(folders), 2000)
+        for folder in folders:
+            with self.subTest(folder.name):
+                self.check(folder)
 
 
 def load_cases(data_dir=None, kind=None):

@@ -304,7 +304,7 @@ def tensor_html(tensor: Tensor) -> str:
 
 def _has_array(tensor: Tensor) -> bool:
     """Whether NumPy is imported and has the numbers of the type, so that nothing is copied."""
-    return "numpy" in sys.modules and tensor.dtype[0] in "fiub" and tensor.dtype not in ("bf16", "i4", "u4", "i2", "u2") and tensor.dtype[:2] != "f8"
+    return sys.modules.get("numpy") is not None and tensor.dtype[0] in "fiub" and tensor.dtype not in ("bf16", "i4", "u4", "i2", "u2") and tensor.dtype[:2] != "f8"
 
 
 # ---- Progress ----
