@@ -43,6 +43,9 @@ xcvm_status xcvm_error_set(xcvm_error *error, xcvm_status status, const char *fo
         error->pc = -1;
         error->instruction[0] = '\0';
         error->node[0] = '\0';
+        error->message[0] = '\0';
+        if (status == XCVM_OK) /* each run begins so, and formatting takes longer than a short kernel */
+            return status;
         va_list arguments;
         va_start(arguments, format);
         if (vsnprintf(error->message, sizeof error->message, format, arguments) < 0)
