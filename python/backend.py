@@ -167,6 +167,25 @@ def compile_modules(libraries: Libraries, rpath: str, to: Path) -> list[Path]:
         return [compile_module(name, libraries, rpath, to, Path(objects)) for name in MODULES]
 
 
+# ---- The stub of xcvm.ops ----
+
+
+def write_stub(extensions: list[Path], libraries: Libraries, package: Path) -> None:
+    """Write `package`/ops.pyi, which the instructions of the extension module determine."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "xcvm")
+        copy.mkdir()
+        (copy / "__init__.py").touch()
+        for path in [*extensions, HERE / "xcvm/ops.py", HERE / "xcvm/_context.py"]:
+            (copy / path.name).symlink_to(path.resolve())
+        paths = [str(path.parent) for path in libraries.bundled] + [os.environ.get("LD_LIBRARY_PATH", "")]
+        environment = {**os.environ, "PYTHONPATH": folder, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths))}
+        text = run(sys.executable, "-B", "-c", "from xcvm import ops; print(ops.stub(), end='')", env=environment)
+    target = package / "ops.pyi"
+    if not target.exists() or target.read_text() != text:
+        target.write_text(text)
+
+
 # ---- The wheel ----
 
 
@@ -261,6 +280,7 @@ def build_wheel(wheel_directory: str, config_settings: Any = None, metadata_dire
     with tempfile.TemporaryDirectory() as folder:
         extensions = compile_modules(libraries, "$ORIGIN/lib", Path(folder))
         shared = [*extensions, *libraries.bundled]
+        write_stub(extensions, libraries, HERE / "xcvm")
         wheel = Wheel(wheel_directory, wheel_tag([path.resolve().with_name(path.name) for path in shared]))
         for path in package_files():
             wheel.add(str(path.relative_to(HERE)), path.read_bytes())
@@ -275,7 +295,9 @@ def build_inplace() -> None:
     """Compile the extension modules into xcvm/, against the libraries where they are."""
     libraries = find_libraries()
     folder = libraries.bundled[0].parent if libraries.bundled else Path("/usr/lib")
-    for path in compile_modules(libraries, str(folder), HERE / "xcvm"):
+    extensions = compile_modules(libraries, str(folder), HERE / "xcvm")
+    write_stub(extensions, libraries, HERE / "xcvm")
+    for path in extensions:
         print(path)
 
 

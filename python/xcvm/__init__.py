@@ -41,6 +41,9 @@ _lazy = {
     "Profile": "profile",
     **dict.fromkeys(["CFiles", "Check", "Report", "check", "compile", "default_inputs", "export_c", "image"], "compiling"),
     **dict.fromkeys(["Quantization", "quantize"], "quantizing"),
+    **{name: name for name in ("array", "ops")},
+    "Array": "_array",
+    **dict.fromkeys(["Tape", "current_tape"], "_context"),
     **dict.fromkeys(["Trainer", "Training", "train"], "training"),
 }
 
@@ -48,13 +51,17 @@ __all__ = ["Parameter", "Program", "Session", "Tensor", "assemble", "available_t
 
 
 def __getattr__(name: str) -> object:
-    module_name = _lazy.get(name)
-    if module_name is None:
-        raise AttributeError(f"module 'xcvm' has no attribute {name!r}")
     from importlib import import_module
 
+    module_name = _lazy.get(name)
+    if module_name is None:
+        # The functions of the array API, as xcvm.sum.
+        array = None if name.startswith("__") else import_module(".array", __name__)
+        if array is None or name not in array.__all__:
+            raise AttributeError(f"module 'xcvm' has no attribute {name!r}")
+        module_name = "array"
     module = import_module("." + module_name, __name__)
-    value = module if name == "errors" else getattr(module, name)
+    value = module if name == module_name else getattr(module, name)
     globals()[name] = value
     return value
 

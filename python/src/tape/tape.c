@@ -278,6 +278,19 @@ static int read_mode(const char *mode, const char *batching, xcvm_tape_options *
 
 /* ---- Life ---- */
 
+/* Classes of Python that derive from Tape belong to no module. */
+static tape_state *state_of(PyTypeObject *type)
+{
+    for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
+        tape_state *state = (PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE) != 0 ? PyType_GetModuleState(type) : NULL;
+        if (state != NULL)
+            return state;
+        PyErr_Clear();
+    }
+    PyErr_SetString(PyExc_TypeError, "the type does not derive from Tape");
+    return NULL;
+}
+
 static PyObject *tape_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"mode",     "threads", "memory_limit", "seed",          "check_nan",
@@ -290,7 +303,7 @@ static PyObject *tape_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|s$inKpzOOO:Tape", names, &mode, &threads, &memory_limit, &seed,
                                      &check_nan, &batching, &print, &functions, &variable_type))
         return NULL;
-    tape_state *state = PyType_GetModuleState(type);
+    tape_state *state = state_of(type);
     if (state == NULL)
         return NULL;
     xcvm_tape_options options = {.size = sizeof options,
@@ -663,5 +676,5 @@ static PyType_Slot slots[] = {
 
 PyType_Spec tape_spec = {.name = "xcvm._tape.Tape",
                          .basicsize = sizeof(tape_object),
-                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
+                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
                          .slots = slots};
