@@ -41,9 +41,11 @@ _lazy = {
     "Profile": "profile",
     **dict.fromkeys(["CFiles", "Check", "Report", "check", "compile", "default_inputs", "export_c", "image"], "compiling"),
     **dict.fromkeys(["Quantization", "quantize"], "quantizing"),
-    **{name: name for name in ("array", "ops")},
+    **{name: name for name in ("array", "autograd", "nn", "ops", "optim")},
     "Array": "_array",
-    **dict.fromkeys(["Tape", "current_tape"], "_context"),
+    **dict.fromkeys(["DType", "Tape", "current_tape", "seed"], "_context"),
+    **dict.fromkeys(["custom_function", "grad", "hvp", "jacobian", "jvp", "lazy", "no_grad"], "autograd"),
+    **dict.fromkeys(["check_gradients", "static", "value_and_grad", "vjp"], "autograd"),
     **dict.fromkeys(["Trainer", "Training", "train"], "training"),
 }
 

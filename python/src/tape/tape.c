@@ -627,6 +627,15 @@ static PyMethodDef methods[] = {
     {"operation", FUNCTION(tape_operation), KEYWORDS,
      "operation(name, forward, backward=None)\n--\n\nMake an operation with its own gradient. forward(*inputs) returns "
      "the results; backward(inputs, results, gradients) returns the gradients of the inputs. The tape keeps it."},
+    {"static", FUNCTION(tape_static), KEYWORDS,
+     "static(function, *, name=None, cache_limit=0, minimize_cache_size=False, force_test_define_by_run=False, "
+     "double_backprop=False, optimization=0, verbosity=0, log=None)\n--\n\nMake a function static: later calls run a "
+     "compiled program. The function returns a list of variables."},
+    {"layer", FUNCTION(tape_layer), KEYWORDS,
+     "layer(kind, *sizes, **options)\n--\n\nMake a layer: chain, linear, mlp, convolution, deconvolution, "
+     "batch_normalization, layer_normalization, embedding, lstm, gru, dropout."},
+    {"optimizer", FUNCTION(tape_optimizer), KEYWORDS,
+     "optimizer(text, *, clip_norm=0.0, clip_value=0.0, average=0.0)\n--\n\nMake an optimizer, as \"adam:lr=1e-3\"."},
     {"pick_neg_log_softmax", FUNCTION(tape_pick_neg_log_softmax), METH_VARARGS,
      "pick_neg_log_softmax(scores, target, /)\n--\n\n-log(softmax(scores)[target]) over the last axis."},
     {"affine_transform", FUNCTION(tape_affine_transform), METH_VARARGS,
@@ -676,5 +685,6 @@ static PyType_Slot slots[] = {
 
 PyType_Spec tape_spec = {.name = "xcvm._tape.Tape",
                          .basicsize = sizeof(tape_object),
-                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
+                         .flags =
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
                          .slots = slots};

@@ -16,6 +16,9 @@ static int module_exec(PyObject *module)
     state->api = state->capsule != NULL ? PyCapsule_GetPointer(state->capsule, CAPI_NAME) : NULL;
     if (state->api == NULL || add_type(module, &variable_spec, &state->variable_type) < 0 ||
         add_type(module, &operation_spec, &state->operation_type) < 0 ||
+        add_type(module, &static_spec, &state->static_type) < 0 ||
+        add_type(module, &layer_spec, &state->layer_type) < 0 ||
+        add_type(module, &optimizer_spec, &state->optimizer_type) < 0 ||
         add_type(module, &tape_spec, &state->tape_type) < 0)
         return -1;
     return instructions_add(module, state);
@@ -28,6 +31,9 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->tape_type);
     Py_VISIT(state->variable_type);
     Py_VISIT(state->operation_type);
+    Py_VISIT(state->static_type);
+    Py_VISIT(state->layer_type);
+    Py_VISIT(state->optimizer_type);
     Py_VISIT(state->instruction_index);
     Py_VISIT(state->instructions);
     return 0;
@@ -40,6 +46,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->tape_type);
     Py_CLEAR(state->variable_type);
     Py_CLEAR(state->operation_type);
+    Py_CLEAR(state->static_type);
+    Py_CLEAR(state->layer_type);
+    Py_CLEAR(state->optimizer_type);
     Py_CLEAR(state->instruction_index);
     Py_CLEAR(state->instructions);
     return 0;

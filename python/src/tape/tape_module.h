@@ -203,6 +203,7 @@ PyObject *tape_optimizer(tape_object *self, PyObject *args, PyObject *keywords);
 typedef struct layer_object {
     PyObject_HEAD tape_object *tape;
     xcvm_layer *layer;
+    bool keeps_result; /* the result may be a state, which the layer releases in its next call */
 } layer_object;
 bool is_layer(const tape_state *state, PyObject *object);
 
