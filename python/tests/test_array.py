@@ -2,9 +2,11 @@
 
 import operator
 import pickle
+import re
 import unittest
 
 import numpy as np
+from support import ROOT
 
 import xcvm
 import xcvm.array as xp
@@ -335,6 +337,12 @@ class Structure(Base):
             value = getattr(xp, name)
             self.assertTrue(not callable(value) or value.__doc__, name)
         self.assertEqual(set(xp.__all__) - set(dir(xp)), set())
+
+    def test_the_page_lists_all_names(self):
+        page = (ROOT / "docs/python/arrays.md").read_text()
+        table = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ") and "`" in line]
+        listed = [name for line in table for name in re.findall(r"`(\w+)`", line)]
+        self.assertEqual(sorted(listed), sorted(xp.__all__))
 
     def test_gradients(self):
         for f in [xp.expm1, xp.log1p, xp.tanh, lambda v: xp.var(v), lambda v: xp.logaddexp(v, v * 2), lambda v: xp.hypot(v, v + 1), lambda v: xp.atan2(v, v + 2), lambda v: v[1:] * v[:-1], lambda v: v[xp.asarray([0, 0, 2])], lambda v: xp.clip(v, 0.2, 0.7), lambda v: v[v > 0.3], lambda v: xp.roll(v, 1) * v, lambda v: xp.sort(v) * xp.arange(3, dtype="float64")]:

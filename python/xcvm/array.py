@@ -876,7 +876,7 @@ def _cumulative(instruction: str, x: Array, axis: int | None, dtype: Any, initia
 
 
 def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None) -> Array:
-    """Return the differences of neighbours along an axis, n times."""
+    """Return the differences of neighbors along an axis, n times."""
     axis = _axis(axis, x.ndim)
     x = concat([part for part in (prepend, x, append) if part is not None], axis=axis)
     for _ in range(n):
