@@ -180,7 +180,7 @@ def write_stub(extensions: list[Path], libraries: Libraries, package: Path) -> N
             (copy / path.name).symlink_to(path.resolve())
         paths = [str(path.parent) for path in libraries.bundled] + [os.environ.get("LD_LIBRARY_PATH", "")]
         environment = {**os.environ, "PYTHONPATH": folder, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths))}
-        text = run(sys.executable, "-B", "-c", "from xcvm import ops; print(ops.stub(), end='')", env=environment)
+        text = run(sys.executable, "-B", "-P", "-c", "from xcvm import ops; print(ops.stub(), end='')", env=environment)
     target = package / "ops.pyi"
     if not target.exists() or target.read_text() != text:
         target.write_text(text)
