@@ -37,7 +37,9 @@ class Report(SimpleNamespace):
 
 
 def _source(model: Any) -> Any:
-    """Return the path or bytes of a model: a path, a directory with one model, bytes, or an onnx.ModelProto."""
+    """Return the path or bytes of a model: a path, a directory with one model, bytes, or an onnx.ModelProto; or a recording."""
+    if type(model).__name__ == "Recorded":
+        return model
     if hasattr(model, "SerializeToString"):
         return model.SerializeToString()
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -93,15 +95,34 @@ def _compile_once(source: Any, options: dict[str, Any], callbacks: dict[str, Any
     with Progress("compile") as bar:
         if functions.get("progress") is None and bar.visible:
             functions["progress"] = bar.report
-        program, data, numbers = _compiler.compile(source, options, functions)
+        if isinstance(source, (str, bytes)):
+            program, data, numbers = _compiler.compile(source, options, functions)
+        else:
+            program, data, numbers = source.compile(options, functions)
     for kind, text in diagnostics:
         _warn(kind, text)
     return program, data, Report(**numbers, diagnostics=diagnostics)
 
 
+def is_source(model: Any) -> bool:
+    """Tell whether a model is a function, module or object with Python source, not a file."""
+    if isinstance(model, (str, bytes, bytearray, memoryview, os.PathLike)) or hasattr(model, "SerializeToString"):
+        return False
+    return callable(model) or hasattr(model, "forward")
+
+
+def _recorded(model: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any] | None, dims: Mapping[str, Any] | None, unroll: int) -> Any:
+    from .source import record
+
+    return record(model, examples, keywords or {}, dims, unroll)
+
+
 def compile(
     model: Any,
-    *,
+    *examples: Any,
+    keywords: Mapping[str, Any] | None = None,
+    dims: Mapping[str, Any] | None = None,
+    unroll: int = 8,
     output: str | os.PathLike[str] | None = None,
     emit: str = "program",
     schedule: str | None = None,
@@ -164,8 +185,18 @@ def compile(
 
     Parameters
     ----------
-    model : path, bytes or onnx.ModelProto
-        An ONNX model, or a directory that has one.
+    model : path, bytes, onnx.ModelProto, or callable
+        An ONNX model, or a directory that has one. Or a torch.nn.Module, an object with a method ``forward`` or
+        ``__call__``, or a function: its Python source is compiled, with control flow.
+    *examples : array, int, float, bool, str, None, list, tuple, dict
+        For source: arguments like those that the program will have. Arrays and numbers are inputs, texts and None
+        constants; ``xcvm.const(x)`` makes anything a constant.
+    keywords : mapping, optional
+        For source: keyword arguments, as `examples`.
+    dims : mapping, optional
+        For source: open dimensions, as ``{"x": {0: xcvm.dim("n")}}``. Other sizes are those of the examples.
+    unroll : int
+        For source: loops over constant ranges of at most this many rounds are unrolled.
     output : path, optional
         A file that the result is written to as well. With `emit` "c", NAME.c, beside which NAME.h is written.
     emit : {"program", "c", "onnx"}
@@ -190,7 +221,11 @@ def compile(
         The model has nodes that cannot be compiled; the message names all.
     """
     given = dict(locals())
-    own = ("model", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
+    if is_source(model):
+        model = _recorded(model, examples, keywords, dims, unroll)
+    elif examples or keywords or dims:
+        raise TypeError("example arguments belong to functions and modules, not to files of models")
+    own = ("model", "examples", "keywords", "dims", "unroll", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
     if list_passes:
         return lists()["passes"]
     options = compiler_options({name: value for name, value in given.items() if name not in own})
@@ -232,7 +267,14 @@ def _finish_program(
     content, _, report = _compile_once(source, options, callbacks)
     if output is not None:
         _replace_file(output, content)
-    program = Program(os.fspath(output) if output is not None else content)
+    where: Any = os.fspath(output) if output is not None else content
+    program: Program
+    if isinstance(source, (str, bytes)):
+        program = Program(where)
+    else:
+        from .source import SourceProgram
+
+        program = SourceProgram(where, source)
     program.report = report
     return program
 
@@ -253,6 +295,34 @@ def _emit_onnx(
     if output is not None:
         _replace_file(output, content)
     return content
+
+
+def to_onnx(model: Any, *examples: Any, **options: Any) -> bytes:
+    """Write a function, module or object as an ONNX model, with its control flow.
+
+    The arguments are those of `compile`.
+
+    Returns
+    -------
+    bytes
+        The model. Operators beyond ONNX belong to the domain of ONNX+.
+    """
+    every: dict[str, Any] = {"emit": "onnx", **options}
+    return bytes(compile(model, *examples, **every))
+
+
+def const(value: Any) -> Any:
+    """Mark an example argument of `compile` as a constant of the program."""
+    from .source import Constant
+
+    return Constant(value)
+
+
+def dim(name: str) -> Any:
+    """Name an open dimension for the option ``dims`` of `compile`. Equal names are equal sizes."""
+    from .source import Dim
+
+    return Dim(name)
 
 
 class Check(SimpleNamespace):

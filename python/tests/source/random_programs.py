@@ -1,0 +1,256 @@
+"""Random programs, compared with CPython: python random_programs.py [COUNT] [SEED].
+
+Each program has if, while, for, break, continue, return, lists, dicts, closures, aliases, None, and numbers that turn from int
+to float, up to depth 4. It is compiled from its source and run for several inputs. Results and exceptions must be those of
+CPython. Programs that the compiler refuses are counted with their reasons.
+"""
+
+import collections
+import importlib.util
+import os
+import random
+import sys
+import tempfile
+
+import xcvm
+
+INPUTS = [(0, 0, 0.0), (1, 2, 0.5), (-1, 3, -2.25), (5, -4, 8.0), (7, 7, 1.5), (2, 1, -0.125), (12, 0, 3.0), (-6, 9, 100.0)]
+
+
+class Writer:
+    """Writes one program."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.lines = []
+        self.loops = 0
+        self.counter = 0
+
+    def line(self, depth, text):
+        self.lines.append("    " * depth + text)
+
+    def pick(self, *choices):
+        return self.random.choice(choices)
+
+    def number(self, level=0):
+        r = self.random.random()
+        if level > 2 or r < 0.3:
+            return self.pick("a", "b", "i0", "i1", "i2", str(self.random.randint(-3, 6)))
+        if r < 0.6:
+            return f"({self.number(level + 1)} {self.pick('+', '-', '*')} {self.number(level + 1)})"
+        if r < 0.7:
+            return f"({self.number(level + 1)} {self.pick('//', '%')} {self.random.randint(2, 5)})"
+        if r < 0.76:
+            return f"len({self.pick('l0', 'l1')})"
+        if r < 0.82:
+            return f"d['{self.pick('x', 'y')}']"
+        if r < 0.87:
+            return f"(m0 if m0 is not None else {self.number(level + 1)})"
+        if r < 0.92:
+            return f"({self.number(level + 1)} if {self.condition(level + 1)} else {self.number(level + 1)})"
+        if r < 0.95:
+            return f"add({self.number(level + 1)})"
+        if r < 0.97:
+            return f"sum({self.pick('l0', 'l1')})"
+        return f"min({self.number(level + 1)}, {self.number(level + 1)})"
+
+    def small(self):
+        return f"({self.number(1)} % 5)"
+
+    def real(self):
+        return self.pick("c", "n0", "(n0 * 0.5)", f"(n0 + {self.number(1)})", "(c - n0)", f"({self.number(1)} / 2)", self.number(1))
+
+    def condition(self, level=0):
+        r = self.random.random()
+        if level > 2 or r < 0.55:
+            return f"{self.number(level + 1)} {self.pick('<', '>', '==', '!=', '<=', '>=')} {self.number(level + 1)}"
+        if r < 0.65:
+            return f"({self.condition(level + 1)} {self.pick('and', 'or')} {self.condition(level + 1)})"
+        if r < 0.72:
+            return f"not ({self.condition(level + 1)})"
+        if r < 0.8:
+            return self.pick("m0 is None", "m0 is not None")
+        if r < 0.88:
+            return f"{self.number(2)} < {self.number(2)} <= {self.number(2)}"
+        if r < 0.94:
+            return self.pick("l0", "l1", "not l0", "l0 is l1")
+        return f"n0 > {self.number(2)}"
+
+    def statement(self, depth, nesting):
+        r = self.random.random()
+        if nesting < 4 and r < 0.2:
+            self.line(depth, f"if {self.condition()}:")
+            self.block(depth + 1, nesting + 1)
+            if self.random.random() < 0.3:
+                self.line(depth, f"elif {self.condition()}:")
+                self.block(depth + 1, nesting + 1)
+            if self.random.random() < 0.5:
+                self.line(depth, "else:")
+                self.block(depth + 1, nesting + 1)
+        elif nesting < 3 and r < 0.27:
+            name = f"k{self.counter}"
+            self.counter += 1
+            self.line(depth, f"for {name} in range({self.pick(self.small(), '3', '2', '10', f'1, {self.small()}')}):")
+            self.loop(depth, nesting, name)
+        elif nesting < 3 and r < 0.31:
+            name = f"k{self.counter}"
+            self.counter += 1
+            self.line(depth, f"for {name} in {self.pick('list(l0)', 'l1[:3]', '[a, b, i0]', 'reversed([1, a, 3])')}:")
+            self.loop(depth, nesting, name)
+        elif nesting < 3 and r < 0.36:
+            name = f"w{self.counter}"
+            self.counter += 1
+            self.line(depth, f"{name} = {self.pick('0', self.small())}")
+            self.line(depth, f"while {name} < {self.random.randint(1, 6)}{self.pick('', f' and {self.condition(2)}')}:")
+            self.line(depth + 1, f"{name} += 1")
+            self.loop(depth, nesting, name)
+        elif r < 0.5:
+            self.line(depth, f"{self.pick('i0', 'i1', 'i2')} {self.pick('=', '+=', '-=')} {self.number()}")
+        elif r < 0.56:
+            self.line(depth, f"n0 = {self.real()}")
+        elif r < 0.62:
+            self.line(depth, f"{self.pick('l0', 'l1')}.append({self.number()})")
+        elif r < 0.66:
+            self.line(depth, self.pick("l0 = l1", "l1 = l0", "l0 = list(l1)", "l1 = l0 + [a]", "l0 = []", "l1 = [i0, i1]", "l0 += l1[:2]", "l0, l1 = l1, l0"))
+        elif r < 0.7:
+            self.line(depth, f"if len({self.pick('l0', 'l1')}) > 1 and len(l1) > 1:")
+            self.line(depth + 1, self.pick(f"l1[0] = {self.number(1)}", f"l1[-1] += {self.number(1)}", "i0 = l1.pop()", "i1 = l1[1]", "l1 = l1[1:]"))
+        elif r < 0.75:
+            self.line(depth, f"m0 = {self.pick('None', self.number(1), 'm0', f'{self.number(1)} if {self.condition(1)} else None')}")
+        elif r < 0.8:
+            self.line(depth, f"d['{self.pick('x', 'y')}'] {self.pick('=', '+=')} {self.number(1)}")
+        elif r < 0.83:
+            self.line(depth, f"{self.pick('i0', 'i1')} = step({self.number(1)})")
+        elif r < 0.86:
+            self.line(depth, f"i0, i1 = {self.pick('i1, i0', f'{self.number(1)}, {self.number(1)}')}")
+        elif r < 0.88 and nesting > 0:
+            self.line(depth, f"return {self.pick('i0', 'n0', 'i0, i1', 'None', 'l0', 'i1')}")
+        elif r < 0.9:
+            self.line(depth, f"l1 = [v * 2 for v in l0{self.pick('', ' if v > 1', f' if v != {self.number(2)}')}]")
+        elif r < 0.91 and nesting > 1:
+            self.line(depth, "raise ValueError('no')")
+        elif r < 0.93:
+            self.line(depth, "b0 = bump(l0)")
+        elif r < 0.95:
+            self.line(depth, f"p.v = {self.number(1)}")
+        elif r < 0.97:
+            self.line(depth, f"i2 = p.twice(){self.pick('', ' + q.v')}")
+        else:
+            self.line(depth, self.pick("q = p", "q = Pair(i0)", "p.v, q.v = q.v, p.v"))
+
+    def loop(self, depth, nesting, name):
+        self.loops += 1
+        self.line(depth + 1, f"i0 = (i0 + {name}) % 97")
+        self.block(depth + 1, nesting + 1)
+        if self.random.random() < 0.5:
+            self.line(depth + 1, f"if {self.condition(1)}:")
+            self.line(depth + 2, self.pick("break", "continue", "break", "return i1"))
+            if self.random.random() < 0.5:
+                self.block(depth + 1, nesting + 1)
+        if self.random.random() < 0.2:
+            self.line(depth, "else:")
+            self.block(depth + 1, nesting + 1)
+        self.loops -= 1
+
+    def block(self, depth, nesting):
+        for _ in range(self.random.randint(1, 3 if nesting < 3 else 2)):
+            self.statement(depth, nesting)
+
+    def program(self):
+        self.line(0, "class Pair:")
+        self.line(1, "def __init__(self, v):\n        self.v = v")
+        self.line(1, "def twice(self):\n        self.v = (self.v * 2) % 101\n        return self.v")
+        self.line(0, "def bump(xs):\n    xs.append(len(xs))\n    return len(xs)")
+        self.line(0, "def f(a, b, c):")
+        self.line(1, "i0, i1, i2 = a, b, 1")
+        self.line(1, "n0 = 0\n    m0 = None\n    b0 = 0\n    p = Pair(a)\n    q = Pair(3)")
+        self.line(1, "l0 = [a, 1]\n    l1 = " + self.pick("l0", "[]", "[b]"))
+        self.line(1, "d = {'x': 1, 'y': b}")
+        self.line(1, "total = 0")
+        self.line(1, "def add(v):\n        return v + a")
+        self.line(1, "def step(v):\n        nonlocal total\n        total = (total + v) % 1009\n        return total")
+        for _ in range(self.random.randint(3, 7)):
+            self.statement(1, 0)
+        self.line(1, "return i0, i1, i2, n0, m0, l0, l1, d, total, b0, p.v, q.v")
+        return "\n".join(self.lines) + "\n"
+
+
+def load(text, directory, number):
+    path = os.path.join(directory, f"program_{number}.py")
+    with open(path, "w") as file:
+        file.write(text)
+    spec = importlib.util.spec_from_file_location(f"program_{number}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.f
+
+
+def outcome(function, arguments):
+    try:
+        return "value", function(*arguments)
+    except Exception as error:
+        return "raises", type(error).__name__
+
+
+def overflows(value):
+    if isinstance(value, (list, tuple)):
+        return any(map(overflows, value))
+    if isinstance(value, dict):
+        return any(map(overflows, value.values()))
+    return isinstance(value, (int, float)) and abs(value) > 2**53
+
+
+def same(a, b):
+    if isinstance(a, (list, tuple)) and type(a) is type(b):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, float) or isinstance(b, float):
+        return a is not None and b is not None and abs(a - b) <= 1e-9 * max(1, abs(a), abs(b))
+    return a == b
+
+
+def compare(seed, directory):
+    """Return "same", "refused: ..." or "wrong: ..." for one program."""
+    text = Writer(seed).program()
+    function = load(text, directory, seed)
+    wanted = [outcome(function, arguments) for arguments in INPUTS]
+    if any(kind == "value" and overflows(value) for kind, value in wanted):
+        return "skipped"  # integers of more than 64 bits, or inexact ones
+    try:
+        program = xcvm.compile(function, *INPUTS[1], optimize=0)
+    except xcvm.SourceErrors as error:
+        if all(kind == "raises" for kind, _ in wanted):
+            return "same"
+        return f"refused: {error.problems[0].reason}"
+    for arguments, (kind, value) in zip(INPUTS, wanted):
+        got_kind, got = outcome(program, arguments)
+        if got_kind != kind or not same(got, value):
+            return f"wrong: {arguments}: {got!r}, not {value!r}"
+    return "same"
+
+
+def main(count=200, seed=0):
+    reasons = collections.Counter()
+    wrong = []
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(seed, seed + count):
+            try:
+                found = compare(number, directory)
+            except Exception as error:
+                found = f"wrong: {type(error).__name__}: {str(error)[:200]}"
+            if found.startswith("wrong"):
+                wrong.append((number, found))
+            elif found != "same":
+                reasons[found] += 1
+    return wrong, reasons
+
+
+if __name__ == "__main__":
+    failures, refused = main(*map(int, sys.argv[1:]))
+    for number, text in failures:
+        print(number, text)
+    for text, times in refused.most_common():
+        print(times, text)
+    print(f"{len(failures)} wrong, {sum(refused.values())} refused")
+    sys.exit(bool(failures))

@@ -1,0 +1,437 @@
+"""The state of an interpretation: graph, heap, facts, errors; and the access to numbers, arrays and objects."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence as Items
+from contextlib import contextmanager
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from . import emit
+from .errors import NeedsConstant, Place, Problem, PythonError, Refusal
+from .graph import Graph, GraphValue, Type
+from .heap import DATA, DICT, ITEMS, KIND, Heap
+from .read import place_of
+from .templates import CATEGORY, number_kind
+from .values import (
+    NUMBER_DTYPES,
+    UNDEFINED,
+    Array,
+    Choice,
+    Const,
+    Elements,
+    Entries,
+    Function,
+    Number,
+    Object,
+    Poison,
+    Reference,
+    Scope,
+    Sequence,
+    Storage,
+    Tuple,
+    Value,
+    View,
+)
+
+NORMAL, BREAK, CONTINUE, RETURN, RAISE = 0, 1, 2, 3, 4
+
+NONE = Const(None)
+TRUE = Const(True)
+FALSE = Const(False)
+
+_RANDOM = frozenset(["RandomNormal", "RandomUniform", "Bernoulli", "Multinomial", "Dropout", "Print", "HostCall"])
+
+
+class Options:
+    """Limits of the interpretation."""
+
+    def __init__(self, unroll: int = 8, most_rounds: int = 20000, depth: int = 150) -> None:
+        # Loops over a constant range of at most this many rounds are unrolled.
+        self.unroll = unroll
+        self.most_rounds = most_rounds
+        self.depth = depth
+
+
+class Core:
+    """Base of the interpreter."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.graph = Graph()
+        self.root = self.graph
+        self.heap = Heap()
+        self.facts: dict[int, bool] = {}
+        self.problems: list[Problem] = []
+        self.calls: list[tuple[str, Place]] = []
+        self.node: ast.AST | None = None
+        self.scope: Scope = Scope(None, frozenset(), None, {}, {}, "", None)
+        self.frame: Object = Object(0, "frame")
+        # Objects, storages and constants by the identity of the live object; the object is kept alive.
+        self.live_objects: dict[int, tuple[Any, Object]] = {}
+        self.live_storages: dict[int, tuple[Any, Storage]] = {}
+        self.constants: dict[Any, GraphValue] = {}
+        # Exceptions that the program can raise; codes start at RAISE.
+        self.exceptions: list[BaseException] = []
+        self.library = "numpy"
+        self.parameter_names: dict[int, str] = {}
+        self.attempts = 0
+
+    # ---- Errors ----
+
+    def place(self) -> Place:
+        return place_of(self.node, self.scope.file) if self.node is not None else Place("", 0, 0, 0, 0, "")
+
+    def report(self, refusal: Refusal) -> None:
+        """Note a problem at the current node, once."""
+        if not refusal.reason:
+            return
+        problem = Problem(self.place(), refusal.reason, refusal.hint, tuple(self.calls))
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def refuse(self, reason: str, hint: str = "") -> NoReturn:
+        raise Refusal(reason, hint)
+
+    # ---- Graph values ----
+
+    def constant(self, array: Any, dtype: str | None = None) -> GraphValue:
+        """Return the graph value of a NumPy array, a number, or a list of numbers."""
+        import numpy
+
+        made = numpy.asarray(array, dtype=None if dtype is None else emit.numpy_dtype(dtype))
+        key = (str(made.dtype), made.shape, made.tobytes()) if made.nbytes <= 1024 else None
+        if key is not None and key in self.constants:
+            return self.constants[key]
+        value = GraphValue(Type(emit.dtype_of(made.dtype), tuple(made.shape)), None, array=made)
+        if key is not None:
+            self.constants[key] = value
+        return value
+
+    def ints(self, numbers: Items[int]) -> GraphValue:
+        return self.constant(list(numbers), "i64")
+
+    def op(self, name: str, *inputs: GraphValue | None, count: int = 1, **attributes: Any) -> Any:
+        """Record an instruction; equal ones in sight are recorded once. Returns its result, or a tuple of `count`."""
+        operands = list(inputs)
+        while operands and operands[-1] is None:
+            operands.pop()
+        key = None
+        if name not in _RANDOM:
+            key = (name, tuple(map(id, operands)), count, tuple(sorted((k, repr(v)) for k, v in attributes.items())))
+            graph: Graph | None = self.graph
+            while graph is not None:
+                if key in graph.cache:
+                    found = graph.cache[key]
+                    return found[0] if count == 1 else tuple(found)
+                graph = graph.parent
+        for operand in operands:
+            assert operand is None or operand.graph is None or operand.graph.encloses(self.graph), f"{name}: value out of scope"
+        try:
+            types = emit.infer(name, operands, attributes, count)
+        except ValueError as error:
+            raise PythonError(RuntimeError(str(error))) from None
+        results = self.graph.node(name, operands, attributes, types)
+        if key is not None:
+            # The operands are kept alive by the node, so that their identities stay theirs.
+            self.graph.cache[key] = results
+        return results[0] if count == 1 else tuple(results)
+
+    def cast(self, value: GraphValue, dtype: str) -> GraphValue:
+        if value.type.dtype == dtype:
+            return value
+        if value.array is not None and value.array.size <= 64:
+            return self.constant(value.array.astype(emit.numpy_dtype(dtype)))
+        result: GraphValue = self.op("Cast", value, to=dtype)
+        return result
+
+    def truth(self, value: GraphValue) -> bool | None:
+        """Return whether a bool is true, if that is known here."""
+        if value.array is not None:
+            return bool(value.array)
+        return self.facts.get(id(value))
+
+    def negation(self, value: GraphValue) -> GraphValue:
+        if value.array is not None:
+            return self.constant(not bool(value.array))
+        result: GraphValue = self.op("Not", value)
+        result.implies = (((value, False), *value.implies[1]), ((value, True), *value.implies[0]))
+        return result
+
+    # ---- Numbers ----
+
+    def number(self, at: GraphValue, kind: str, choices: frozenset[int] | None = None) -> Value:
+        if at.array is not None:
+            return Const({"bool": bool, "int": int, "float": float}[kind](at.array))
+        return Number(at, kind, choices)
+
+    def kind_of(self, value: Value) -> str:
+        """Return "bool", "int" or "float" for a Python number, "" for anything else."""
+        if isinstance(value, Number):
+            return value.kind
+        return number_kind(value.value) if isinstance(value, Const) else ""
+
+    def number_value(self, value: Value, dtype: str | None = None) -> GraphValue:
+        """Return the tensor of rank 0 of a number, or of an array of one element."""
+        if isinstance(value, Const):
+            kind = number_kind(value.value)
+            if not kind:
+                self.refuse(f"a number is needed, not {self.describe(value)}")
+            try:
+                return self.constant(value.value, dtype or NUMBER_DTYPES[kind])
+            except OverflowError:
+                self.refuse(f"the number {value.value} does not fit in 64 bits")
+        if isinstance(value, Number):
+            return self.cast(value.at, dtype or NUMBER_DTYPES[value.kind])
+        if isinstance(value, Array):
+            at = self.read_array(value)
+            if at.type.dims != ():
+                at = self.op("Reshape", at, self.ints([]))
+            return self.cast(at, dtype) if dtype else at
+        self.refuse(f"a number is needed, not {self.describe(value)}")
+
+    def constant_of(self, value: Value, what: str = "value") -> Any:
+        """Return the Python value of a constant, also of tuples and lists of them. Raises NeedsConstant for others."""
+        if isinstance(value, Const):
+            return value.value
+        if isinstance(value, Tuple):
+            items = [self.constant_of(item, what) for item in value.items]
+            return value.cls(items) if value.cls in (tuple, list) or not hasattr(value.cls, "_make") else value.cls._make(items)
+        if isinstance(value, Reference) and value.object.cls in (list, tuple):
+            return [self.constant_of(item, what) for item in self.known_items(value)]
+        if isinstance(value, Reference) and value.object.cls in (dict, set):
+            entries = self.entries(value)
+            if value.object.cls is set:
+                return set(entries.keys)
+            return {key: self.constant_of(item, what) for key, item in zip(entries.keys, entries.values)}
+        if isinstance(value, Array):
+            at = self.read_array(value)
+            if at.array is not None:
+                return at.array
+        if isinstance(value, Poison):
+            raise Refusal(value.reason)
+        raise NeedsConstant(f"the {what} must be known when the program is compiled, but {self.describe(value)} is a value of the run")
+
+    def describe(self, value: Value) -> str:
+        """Return a short text of a value for messages."""
+        if isinstance(value, Const):
+            text = getattr(value.value, "__name__", None) or repr(value.value)
+            return text if len(text) < 60 else text[:57] + "..."
+        if isinstance(value, Number):
+            return f"a run-time {value.kind}"
+        if isinstance(value, Array):
+            return f"an array {self.array_type(value)}"
+        if isinstance(value, Tuple):
+            return f"a tuple of {len(value.items)}"
+        if isinstance(value, Sequence):
+            return "a list of run-time length"
+        if isinstance(value, Reference):
+            return f"an object of class {getattr(value.object.cls, '__name__', value.object.cls)}"
+        if isinstance(value, Choice):
+            return f"{self.describe(value.yes)} or {self.describe(value.no)}"
+        if isinstance(value, Function):
+            return f"the function {value.name}"
+        return type(value).__name__.lower()
+
+    # ---- Arrays ----
+
+    def array(self, at: GraphValue, library: str = "", live: Any = None) -> Array:
+        """Return a new array with its own storage."""
+        return Array(Storage(self.heap.next_serial(), at, live), library or self.library)
+
+    def storage_value(self, storage: Storage) -> GraphValue:
+        value = self.heap.read(storage, DATA)
+        return value.at if isinstance(value, Elements) else storage.initial
+
+    def read_array(self, array: Array) -> GraphValue:
+        """Return the current elements of an array."""
+        base = self.storage_value(array.storage)
+        return self._read_view(array.view, base)
+
+    def _read_view(self, view: View | None, base: GraphValue) -> GraphValue:
+        if view is None:
+            return base
+        if view.base is base and (view.seen.graph is None or view.seen.graph.encloses(self.graph)):
+            return view.seen
+        return view.read(self._read_view(view.parent, base))
+
+    def array_type(self, array: Array) -> Type:
+        if array.view is None:
+            return self.storage_value(array.storage).type
+        return array.view.seen.type
+
+    def view(
+        self, array: Array, read: Callable[[GraphValue], GraphValue], write: Callable[[GraphValue, GraphValue], GraphValue] | None
+    ) -> Array:
+        """Return an array that shares the memory of another. `write(parent, new)` returns the parent's new elements."""
+        base = self.storage_value(array.storage)
+        seen = read(self.read_array(array))
+        return Array(array.storage, array.library, View(array.view, read, write, base, seen))
+
+    def write_array(self, array: Array, value: GraphValue, visited: frozenset[int] = frozenset()) -> None:
+        """Change the elements of an array, of those that it is a view of, and of those that share its memory."""
+        storage = array.storage
+        if storage.live is not None:
+            self.refuse(
+                "a constant or a parameter would be changed in place, which the program cannot keep",
+                "Copy it first, or pass it as an argument",
+            )
+        if id(storage) in visited:
+            return
+        before = self.array_type(array)
+        if value.type.dtype != before.dtype:
+            value = self.cast(value, before.dtype)
+        if before.dims is not None and value.type.dims != before.dims:
+            if value.type.rank > before.rank:
+                raise PythonError(RuntimeError("the result of an in-place operation does not have the shape of the array"))
+            value = self.broadcast_like(value, array)
+        new = self._written(array.view, self.storage_value(storage), value)
+        self.heap.write(storage, DATA, Elements(new))
+        for other, condition in list(storage.links):
+            if condition.graph is not None and not condition.graph.encloses(self.graph):
+                continue
+            known = self.truth(condition)
+            if known is False or id(other.storage) in visited:
+                continue
+            reached = visited | {id(storage)}
+            whole = self.read_array(Array(storage, array.library))
+            if known:
+                self.write_array(other, whole, reached)
+            else:
+                old = self.read_array(other)
+                changed = self.select(condition, lambda w=whole: w, lambda o=old: o)  # type: ignore[misc]
+                self.write_array(other, changed, reached)
+
+    def _written(self, view: View | None, base: GraphValue, value: GraphValue) -> GraphValue:
+        if view is None:
+            return value
+        if view.write is None:
+            self.refuse("an array that repeats elements cannot be changed in place", "Copy it first")
+        return self._written(view.parent, base, view.write(self._read_view(view.parent, base), value))
+
+    def broadcast_like(self, value: GraphValue, array: Array) -> GraphValue:
+        at = self.read_array(array)
+        if value.type.dims == at.type.dims and None not in (at.type.dims or (None,)):
+            return value
+        shape = self.op("Shape", at)
+        result: GraphValue = self.op("Expand", value, shape)
+        return result
+
+    def select(self, condition: GraphValue, yes: Callable[[], GraphValue], no: Callable[[], GraphValue]) -> GraphValue:
+        raise NotImplementedError
+
+    # ---- Objects ----
+
+    def new_object(self, cls: Any) -> Reference:
+        return Reference(Object(self.heap.next_serial(), cls))
+
+    def new_list(self, items: Items[Value] | Value, cls: type = list) -> Reference:
+        reference = self.new_object(cls)
+        contents = items if isinstance(items, Value) else Tuple(tuple(items), list)
+        self.heap.write(reference.object, ITEMS, contents)
+        return reference
+
+    def new_dict(self, keys: Items[Any], values: Items[Value], cls: type = dict) -> Reference:
+        reference = self.new_object(cls)
+        self.heap.write(reference.object, DICT, Entries(tuple(keys), tuple(values)))
+        return reference
+
+    def contents(self, reference: Reference) -> Value:
+        """Return the contents of a list: Tuple or Sequence."""
+        value = self.heap.read(reference.object, ITEMS)
+        if value is None:
+            live = reference.object.live
+            value = Tuple(tuple(self.wrap(item) for item in live), list)
+        if isinstance(value, Poison):
+            raise Refusal(value.reason)
+        if isinstance(value, Choice):
+            return self.joined_contents(value)
+        return value
+
+    def joined_contents(self, value: Choice) -> Value:
+        raise NotImplementedError
+
+    def known_items(self, reference: Reference) -> tuple[Value, ...]:
+        contents = self.contents(reference)
+        if not isinstance(contents, Tuple):
+            raise NeedsConstant("the length of this list must be known when the program is compiled")
+        return contents.items
+
+    def entries(self, reference: Reference) -> Entries:
+        value = self.heap.read(reference.object, DICT)
+        if value is None:
+            live = reference.object.live
+            if isinstance(live, dict):
+                value = Entries(tuple(live), tuple(self.wrap(item) for item in live.values()))
+            else:
+                value = Entries(tuple(sorted(live, key=repr)), (NONE,) * len(live))
+        if isinstance(value, Poison):
+            raise Refusal(value.reason)
+        if isinstance(value, Choice):
+            known = self.truth(value.condition)
+            while isinstance(value, Choice) and known is not None:
+                value = value.yes if known else value.no
+                known = self.truth(value.condition) if isinstance(value, Choice) else None
+        if not isinstance(value, Entries):
+            self.refuse("this dict has other keys on another path", "Give it the same keys on both")
+        return value
+
+    def wrap(self, value: Any) -> Value:
+        """Return the abstract value of a live Python object."""
+        raise NotImplementedError
+
+    # ---- How blocks end ----
+
+    def ending(self) -> Value:
+        """Return how the current block of the frame ended: a Const, or a Number with choices."""
+        return self.heap.read(self.frame, KIND) or Const(NORMAL)
+
+    def endings(self) -> frozenset[int]:
+        value = self.ending()
+        if isinstance(value, Const):
+            return frozenset([value.value])
+        assert isinstance(value, Number) and value.choices is not None
+        return value.choices
+
+    def set_ending(self, kind: int) -> None:
+        self.heap.write(self.frame, KIND, Const(kind))
+
+    def ending_is(self, kinds: frozenset[int]) -> GraphValue:
+        """Return whether the block ended in one of these ways, as a bool."""
+        value = self.ending()
+        if isinstance(value, Const):
+            return self.constant(value.value in kinds)
+        assert isinstance(value, Number)
+        result: GraphValue | None = None
+        for kind in sorted(kinds & (value.choices or frozenset())):
+            test = self.op("Equal", value.at, self.constant(kind, "i64"))
+            result = test if result is None else self.op("Or", result, test)
+        return result if result is not None else self.constant(False)
+
+    def raise_python(self, error: BaseException) -> None:
+        """End the current block with an exception of the interpreted program."""
+        for index, known in enumerate(self.exceptions):
+            if type(known) is type(error) and known.args == error.args:
+                self.set_ending(RAISE + index)
+                return
+        self.exceptions.append(error)
+        self.set_ending(RAISE + len(self.exceptions) - 1)
+
+    @contextmanager
+    def in_graph(self, graph: Graph, overlay: dict[Any, Value], facts: dict[int, bool]) -> Iterator[None]:
+        """Record in another graph, on its overlay, with what is known there."""
+        saved = self.graph, self.facts
+        self.graph, self.facts = graph, facts
+        self.heap.overlays.append(overlay)
+        try:
+            yield
+        finally:
+            self.heap.overlays.pop()
+            self.graph, self.facts = saved
+
+    def defined(self, value: Value) -> bool:
+        return value is not UNDEFINED
+
+    def float_dtype(self, dtype: str) -> bool:
+        return CATEGORY.get(dtype) == 2

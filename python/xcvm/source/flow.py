@@ -1,0 +1,705 @@
+"""Branches and loops: both sides run on overlays, and the cells that differ become results of an If or states of a Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Union
+
+from .core import NORMAL, RAISE, Core
+from .errors import PythonError, Refusal
+from .graph import Graph, GraphValue, Type
+from .heap import DATA, DICT, ITEMS, KIND, RESULT, Cell
+from .templates import (
+    ArrayOf,
+    Either,
+    ElementsOf,
+    EntriesOf,
+    Missing,
+    NewObject,
+    NumberOf,
+    Same,
+    SequenceOf,
+    Template,
+    TupleOf,
+    Unjoinable,
+    Widener,
+    leaf_types,
+    same_value,
+    structure,
+)
+from .values import (
+    UNDEFINED,
+    Array,
+    Choice,
+    Const,
+    Elements,
+    Entries,
+    Function,
+    Iteration,
+    Method,
+    NativeMethod,
+    Number,
+    Object,
+    Partial,
+    Poison,
+    Reference,
+    Sequence,
+    Storage,
+    Super,
+    Tuple,
+    Value,
+)
+
+Owner = Union[Object, Storage]
+MOST_ROUNDS = 24
+
+
+class Side:
+    """One branch: its graph, overlay and facts, and the value of the expression."""
+
+    def __init__(self, graph: Graph, overlay: dict[Cell, Value], facts: dict[int, bool], value: Value) -> None:
+        self.graph = graph
+        self.overlay = overlay
+        self.facts = facts
+        self.value = value
+
+
+class Flow(Core):
+    """If, Loop, and how their values are joined."""
+
+    # ---- Branches ----
+
+    def branch(self, condition: GraphValue, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+        """Run one side if the condition is known, else both, and join their values and changes."""
+        known = self.truth(condition)
+        if known is not None:
+            return yes() if known else no()
+        mark = self.heap.serial
+        sides = self.run_side(condition, True, yes), self.run_side(condition, False, no)
+        return self.merge(condition, sides, mark)
+
+    def select(self, condition: GraphValue, yes: Callable[[], GraphValue], no: Callable[[], GraphValue]) -> GraphValue:
+        """Return one of two graph values, each computed only if it is chosen."""
+        known = self.truth(condition)
+        if known is not None:
+            return yes() if known else no()
+        graphs = []
+        for truth, make in ((True, yes), (False, no)):
+            graph = Graph(self.graph)
+            with self.in_graph(graph, {}, self.facts_if(condition, truth)):
+                graph.results = [make()]
+            graphs.append(graph)
+        a, b = graphs[0].results[0].type, graphs[1].results[0].type
+        if a.dims is None or b.dims is None or len(a.dims) != len(b.dims):
+            dims = None
+        else:
+            dims = tuple(x if x == y else None for x, y in zip(a.dims, b.dims))
+        return self.graph.node("If", [condition], {}, [Type(a.dtype, dims, a.sequence)], tuple(graphs))[0]
+
+    def facts_if(self, condition: GraphValue, truth: bool) -> dict[int, bool]:
+        facts = dict(self.facts)
+        facts[id(condition)] = truth
+        pending = list(condition.implies[0 if truth else 1])
+        while pending:
+            value, implied = pending.pop()
+            if id(value) not in facts:
+                facts[id(value)] = implied
+                pending += value.implies[0 if implied else 1]
+        return facts
+
+    def run_side(self, condition: GraphValue, truth: bool, run: Callable[[], Value]) -> Side:
+        side = Side(Graph(self.graph), {}, self.facts_if(condition, truth), UNDEFINED)
+        self.extend_side(side, run)
+        return side
+
+    def extend_side(self, side: Side, run: Callable[[], Value]) -> None:
+        """Run more on a side."""
+        with self.in_graph(side.graph, side.overlay, side.facts):
+            try:
+                side.value = run()
+            except PythonError as error:
+                self.raise_python(error.error)
+
+    def merge(self, condition: GraphValue, sides: tuple[Side, Side], mark: int) -> Value:
+        """Join two sides: emit the If, write the changed cells, and return the joined value."""
+        cells: dict[Cell, None] = {}
+        for side in sides:
+            for cell in side.overlay:
+                if cell[0].serial <= mark:
+                    cells[cell] = None
+        olds = {cell: self.outer_value(cell) for cell in cells}
+        jobs: list[tuple[Cell | None, list[Value]]] = [
+            (cell, [side.overlay.get(cell, olds[cell]) for side in sides]) for cell in cells
+        ]
+        # A side that raised has no value.
+        jobs.append((None, [side.value for side in sides]))
+        templates: list[Template] = []
+        for job, values in jobs:
+            templates.append(self.joined_template(job, values, sides, mark))
+        leaves: list[list[GraphValue]] = []
+        for side_index, side in enumerate(sides):
+            with self.in_graph(side.graph, side.overlay, side.facts):
+                out: list[GraphValue] = []
+                for (_, values), template in zip(jobs, templates):
+                    self.convert(values[side_index], template, out, mark)
+                leaves.append(out)
+        types = [leaf for template in templates for leaf in leaf_types(template)]
+        values_out = self.emit_if(condition, sides, leaves, types)
+        position = 0
+        result: Value = UNDEFINED
+        rebuilt: list[tuple[Cell | None, Value]] = []
+        links = Links(self, sides, (condition, self.negation(condition)), mark)
+        for (key, values), template in zip(jobs, templates):
+            count = len(leaf_types(template))
+            value = self.rebuild(template, iter(values_out[position : position + count]))
+            position += count
+            links.add(value, values)
+            rebuilt.append((key, value))
+        links.connect()
+        for place, value in rebuilt:
+            if place is None:
+                result = value
+            else:
+                self.heap.write(place[0], place[1], value)
+        return result
+
+    def joined_template(self, cell: Cell | None, values: list[Value], sides: tuple[Side, Side], mark: int) -> Template:
+        self.outer_graph = self.graph
+        if same_value(values[0], values[1]) and self.is_outer(values[0], mark):
+            return Same(values[0])
+        parts = []
+        for side, value in zip(sides, values):
+            with self.in_graph(side.graph, side.overlay, side.facts):
+                parts.append(self.template_of(value, mark))
+        widener = self.widener(cell)
+        return widener.widen(parts[0], parts[1])
+
+    def widener(self, cell: Cell | None) -> Widener:
+        key = cell[1] if cell else RESULT
+        return Widener(self.array_type, None, dummy=key in (RESULT,), choices=key == KIND)
+
+    def emit_if(
+        self, condition: GraphValue, sides: tuple[Side, Side], leaves: list[list[GraphValue]], types: list[Type]
+    ) -> list[GraphValue]:
+        """Record the If. Leaves that do not depend on the side, and copies of the condition, need no result."""
+        found: list[GraphValue | None] = []
+        results: tuple[list[GraphValue], list[GraphValue]] = ([], [])
+        kept: list[Type] = []
+        for a, b, type in zip(leaves[0], leaves[1], types):
+            direct: GraphValue | None = None
+            if a is b and (a.graph is None or a.graph.encloses(self.graph)):
+                direct = a
+            elif a.array is not None and b.array is not None and type.dtype == "bool" and a.array.shape == b.array.shape == ():
+                truths = bool(a.array), bool(b.array)
+                direct = self.constant(truths[0]) if truths[0] == truths[1] else condition if truths[0] else self.negation(condition)
+            found.append(direct)
+            if direct is None:
+                results[0].append(a)
+                results[1].append(b)
+                kept.append(type)
+        sides[0].graph.results, sides[1].graph.results = results
+        if kept or sides[0].graph.nodes or sides[1].graph.nodes:
+            made = iter(self.graph.node("If", [condition], {}, kept, (sides[0].graph, sides[1].graph)))
+        else:
+            made = iter(())
+        return [value if value is not None else next(made) for value in found]
+
+    # ---- Templates of values ----
+
+    def outer_value(self, cell: Cell) -> Value:
+        """Return the value of a cell, or what it has without ever having been written."""
+        owner, key = cell
+        value = self.heap.read(owner, key)
+        if value is not None:
+            return value
+        if isinstance(owner, Storage):
+            return Elements(owner.initial)
+        if key == KIND:
+            return Const(NORMAL)
+        if owner.live is not None:
+            if key == ITEMS:
+                return Tuple(tuple(self.wrap(item) for item in owner.live), list)
+            if key == DICT:
+                return self.entries(Reference(owner))
+            if owner.cls == "cell":
+                return self.wrap_cell(owner)
+            if isinstance(key, str):
+                try:
+                    return self.wrap(getattr(owner.live, key))
+                except AttributeError:
+                    return UNDEFINED
+        return UNDEFINED
+
+    def wrap_cell(self, owner: Object) -> Value:
+        try:
+            return self.wrap(owner.live.cell_contents)
+        except ValueError:
+            return UNDEFINED
+
+    def is_outer(self, value: Value, mark: int) -> bool:
+        """Tell whether a value exists outside of the graph that is recorded now, or of its sides."""
+        if isinstance(value, (Number,)):
+            return self._visible(value.at)
+        if isinstance(value, Elements):
+            return self._visible(value.at)
+        if isinstance(value, Array):
+            return value.storage.serial <= mark and (value.view is None or self._visible(value.view.seen))
+        if isinstance(value, Tuple):
+            return all(self.is_outer(item, mark) for item in value.items)
+        if isinstance(value, Entries):
+            return all(self.is_outer(item, mark) for item in value.values)
+        if isinstance(value, Sequence):
+            return all(map(self._visible, value.parts))
+        if isinstance(value, Reference):
+            return value.object.serial <= mark
+        if isinstance(value, Choice):
+            return self._visible(value.condition) and self.is_outer(value.yes, mark) and self.is_outer(value.no, mark)
+        if isinstance(value, Function):
+            scope = value.scope
+            frames = scope.frame is None or scope.frame.serial <= mark
+            return frames and all(self.is_outer(item, mark) for item in (*value.defaults, *value.keyword_defaults.values()))
+        if isinstance(value, Method):
+            return self.is_outer(value.owner, mark) and self.is_outer(value.function, mark)
+        if isinstance(value, (NativeMethod, Super)):
+            return self.is_outer(value.owner, mark)
+        if isinstance(value, Partial):
+            return all(self.is_outer(item, mark) for item in (value.function, *value.arguments, *value.keywords.values()))
+        return not isinstance(value, Iteration)
+
+    def _visible(self, value: GraphValue) -> bool:
+        return value.graph is None or value.graph.encloses(self.outer_graph)
+
+    outer_graph: Graph
+
+    def template_of(self, value: Value, mark: int, within: tuple[Object, ...] = ()) -> Template:
+        """Return the template of a value at the end of a side or round."""
+        self.outer_graph = self.graph.parent or self.graph
+        return self._template(value, mark, within)
+
+    def _template(self, value: Value, mark: int, within: tuple[Object, ...]) -> Template:
+        if self.is_outer(value, mark):
+            return Same(value)
+        if isinstance(value, Number):
+            return NumberOf(value.kind, value.choices)
+        if isinstance(value, Array):
+            return ArrayOf(self.array_type(value), value.library)
+        if isinstance(value, Elements):
+            return ElementsOf(value.at.type)
+        if isinstance(value, Tuple):
+            return TupleOf(tuple(self._template(item, mark, within) for item in value.items), value.cls)
+        if isinstance(value, Sequence):
+            return SequenceOf(value.item, value.cls)
+        if isinstance(value, Entries):
+            return EntriesOf(value.keys, tuple(self._template(item, mark, within) for item in value.values))
+        if isinstance(value, Choice):
+            known = self.truth(value.condition)
+            if known is not None:
+                return self._template(value.yes if known else value.no, mark, within)
+            return self.widener(None).widen(self._template(value.yes, mark, within), self._template(value.no, mark, within))
+        if isinstance(value, Reference):
+            if value.object in within:
+                return Unjoinable("an object that was created in a branch or loop contains itself")
+            if value.object.cls == "frame":
+                return Unjoinable("a function that was created in a branch or loop is used after it")
+            keys = [key for key in value.object.keys if self.heap.read(value.object, key) is not None]
+            reached = (*within, value.object)
+            return NewObject(
+                value.object.cls,
+                tuple((key, self._template(self.heap.read(value.object, key) or UNDEFINED, mark, reached)) for key in keys),
+            )
+        if isinstance(value, (Function, Method, Partial)):
+            return Unjoinable("a function that was created in a branch or loop is used after it")
+        return Unjoinable(f"{self.describe(value)} that was created in a branch or loop is used after it")
+
+    # ---- Leaves ----
+
+    def dummies(self, template: Template, out: list[GraphValue]) -> None:
+        """Append leaves that nobody reads."""
+        for leaf in leaf_types(template):
+            if leaf.sequence:
+                out.append(self.op("SequenceConstruct", dtype=leaf.dtype))
+            else:
+                dims = [d if isinstance(d, int) else 0 for d in leaf.dims or ()]
+                total = 1
+                for d in dims:
+                    total *= d
+                if total > 256:
+                    zero = self.constant(0, leaf.dtype)
+                    out.append(self.op("Expand", zero, self.ints(dims)))
+                else:
+                    import numpy
+
+                    from . import emit
+
+                    out.append(self.constant(numpy.zeros(dims, emit.numpy_dtype(leaf.dtype))))
+
+    def fits(self, value: Value, template: Template, mark: int) -> bool:
+        """Tell whether a value is one of those that a template describes, without a choice."""
+        if isinstance(template, Same) and same_value(value, template.value):
+            return True
+        if isinstance(value, Choice):
+            return self.template_of(value, mark) == template
+        own = self.template_of(value, mark)
+        if own == template:
+            return True
+        widener = self.widener(None)
+        joined = widener.joined(widener.expand(template), own)
+        return joined is not None and joined == widener.expand(template) and not isinstance(template, Same)
+
+    def convert(self, value: Value, template: Template, out: list[GraphValue], mark: int) -> None:
+        """Append the leaves of a value in the form of a template."""
+        if isinstance(template, (Same, Missing, Unjoinable)):
+            return
+        if isinstance(value, Choice):
+            known = self.truth(value.condition)
+            if known is not None:
+                self.convert(value.yes if known else value.no, template, out, mark)
+                return
+        if value is UNDEFINED and not isinstance(template, Either):
+            self.dummies(template, out)
+            return
+        if isinstance(template, Either):
+            self._convert_either(value, template, out, mark)
+        elif isinstance(value, Choice):
+            self._convert_choice(value, template, out, mark)
+        elif isinstance(template, NumberOf):
+            from .values import NUMBER_DTYPES
+
+            out.append(self.number_value(value, NUMBER_DTYPES[template.kind]))
+        elif isinstance(template, ArrayOf):
+            out.append(self.number_value(value, template.type.dtype) if self.kind_of(value) else self.read_array(value))  # type: ignore[arg-type]
+        elif isinstance(template, ElementsOf):
+            assert isinstance(value, Elements)
+            out.append(value.at)
+        elif isinstance(template, TupleOf):
+            assert isinstance(value, Tuple)
+            for item, part in zip(value.items, template.items):
+                self.convert(item, part, out, mark)
+        elif isinstance(template, EntriesOf):
+            assert isinstance(value, Entries)
+            for item, part in zip(value.values, template.values):
+                self.convert(item, part, out, mark)
+        elif isinstance(template, NewObject):
+            assert isinstance(value, Reference)
+            for key, part in template.cells:
+                self.convert(self.outer_value((value.object, key)), part, out, mark)
+        elif isinstance(template, SequenceOf):
+            out += self.sequence_parts(value, template, mark)
+        else:
+            raise AssertionError(template)
+
+    def _convert_choice(self, value: Choice, template: Template, out: list[GraphValue], mark: int) -> None:
+        """Append leaves that an If selects."""
+        leaves: list[list[GraphValue]] = []
+        sides = []
+        for truth, one in ((True, value.yes), (False, value.no)):
+            side = Side(Graph(self.graph), {}, self.facts_if(value.condition, truth), one)
+            with self.in_graph(side.graph, side.overlay, side.facts):
+                part: list[GraphValue] = []
+                self.convert(one, template, part, mark)
+                leaves.append(part)
+            sides.append(side)
+        out += self.emit_if(value.condition, (sides[0], sides[1]), leaves, leaf_types(template))
+
+    def _convert_either(self, value: Value, template: Either, out: list[GraphValue], mark: int) -> None:
+        if isinstance(value, Choice):
+            if self.fits(value.yes, template.yes, mark) and self.fits(value.no, template.no, mark):
+                out.append(value.condition)
+                self.convert(value.yes, template.yes, out, mark)
+                self.convert(value.no, template.no, out, mark)
+            elif self.fits(value.no, template.yes, mark) and self.fits(value.yes, template.no, mark):
+                out.append(self.negation(value.condition))
+                self.convert(value.no, template.yes, out, mark)
+                self.convert(value.yes, template.no, out, mark)
+            else:
+                self._convert_choice(value, template, out, mark)
+        elif self.fits(value, template.yes, mark):
+            out.append(self.constant(True))
+            self.convert(value, template.yes, out, mark)
+            self.dummies(template.no, out)
+        else:
+            out.append(self.constant(False))
+            self.dummies(template.yes, out)
+            self.convert(value, template.no, out, mark)
+
+    def sequence_parts(self, value: Value, template: SequenceOf, mark: int) -> list[GraphValue]:
+        """Return the sequences of a list in the form of a template."""
+        types = leaf_types(template)
+        if isinstance(value, Sequence):
+            if value.item == template.item:
+                return list(value.parts)
+            if [t.dtype for t in types] == [part.type.dtype for part in value.parts] and value.item == template.item:
+                return list(value.parts)
+            return self.converted_sequence(value, template, mark)
+        assert isinstance(value, Tuple)
+        columns: list[list[GraphValue]] = [[] for _ in types]
+        for item in value.items:
+            leaves: list[GraphValue] = []
+            self.convert(item, template.item, leaves, mark)
+            for column, leaf in zip(columns, leaves or [self.constant(0, "i64")]):
+                column.append(leaf)
+        return [self.op("SequenceConstruct", *column, dtype=t.dtype) for column, t in zip(columns, types)]
+
+    def converted_sequence(self, value: Sequence, template: SequenceOf, mark: int) -> list[GraphValue]:
+        """Return a sequence whose items are converted one by one, such as ints to floats."""
+        types = leaf_types(template)
+        if [t.dtype for t in types] == [part.type.dtype for part in value.parts]:
+            return list(value.parts)
+        body = Graph(self.graph)
+        index = body.parameter(Type("i64", ()))
+        states = [body.parameter(t) for t in types]
+        with self.in_graph(body, {}, dict(self.facts)):
+            leaves: list[GraphValue] = []
+            self.convert(self.sequence_item(value, index), template.item, leaves, mark)
+            body.results = [self.constant(True)] + [self.op("SequenceInsert", s, leaf) for s, leaf in zip(states, leaves)]
+        empty = [self.op("SequenceConstruct", dtype=t.dtype) for t in types]
+        length = self.op("SequenceLength", value.parts[0])
+        return self.graph.node("Loop", [length, self.constant(True), *empty], {}, types, (body,))
+
+    def sequence_item(self, value: Sequence, index: GraphValue) -> Value:
+        """Return an item of a sequence."""
+        types = leaf_types(value.item)
+        parts = [self.op("SequenceAt", part, index) for part in value.parts[: len(types)]]
+        return self.rebuild(value.item, iter(parts))
+
+    def rebuild(self, template: Template, leaves: Any, merged: bool = False) -> Value:
+        """Return a value of a template from its leaves."""
+        if isinstance(template, Same):
+            return template.value
+        if isinstance(template, Missing):
+            return UNDEFINED
+        if isinstance(template, Unjoinable):
+            return Poison(template.reason or "")
+        if isinstance(template, NumberOf):
+            return self.number(next(leaves), template.kind, template.choices)
+        if isinstance(template, ArrayOf):
+            return self.array(next(leaves), template.library, live="merged" if merged else None)
+        if isinstance(template, ElementsOf):
+            return Elements(next(leaves))
+        if isinstance(template, TupleOf):
+            return Tuple(tuple(self.rebuild(item, leaves, merged) for item in template.items), template.cls)
+        if isinstance(template, EntriesOf):
+            return Entries(template.keys, tuple(self.rebuild(item, leaves, merged) for item in template.values))
+        if isinstance(template, SequenceOf):
+            return Sequence(tuple(next(leaves) for _ in leaf_types(template)), template.item, template.cls)
+        if isinstance(template, NewObject):
+            reference = self.new_object(template.cls)
+            for key, part in template.cells:
+                value = self.rebuild(part, leaves, True)
+                if value is not UNDEFINED:
+                    self.heap.write(reference.object, key, value)
+            return reference
+        assert isinstance(template, Either)
+        condition = next(leaves)
+        yes = self.rebuild(template.yes, leaves, merged)
+        no = self.rebuild(template.no, leaves, merged)
+        known = self.truth(condition)
+        return Choice(condition, yes, no) if known is None else yes if known else no
+
+    # ---- Choices ----
+
+    def settle(self, value: Value) -> Value:
+        """Resolve choices that are decided here."""
+        while isinstance(value, Choice):
+            known = self.truth(value.condition)
+            if known is None:
+                return value
+            value = value.yes if known else value.no
+        return value
+
+    def each(self, value: Value, use: Callable[[Value], Value]) -> Value:
+        """Apply a function to what a value is; if it is a choice, to each, in a branch."""
+        value = self.settle(value)
+        if not isinstance(value, Choice):
+            return use(value)
+        choice = value
+        return self.branch(choice.condition, lambda: self.each(choice.yes, use), lambda: self.each(choice.no, use))
+
+    def joined_contents(self, value: Choice) -> Value:
+        settled = self.settle(value)
+        if isinstance(settled, Choice):
+            self.refuse("this list has other contents on another path")
+        return settled
+
+    # ---- Loops ----
+
+    def split_ending(self, kinds: frozenset[int], yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
+        """Branch on how the block ended, and narrow that in both sides."""
+        value = self.ending()
+        if isinstance(value, Const):
+            return yes() if value.value in kinds else no()
+        assert isinstance(value, Number) and value.choices is not None
+        number = value
+
+        def narrowed(left: frozenset[int], run: Callable[[], Value]) -> Callable[[], Value]:
+            def go() -> Value:
+                if len(left) == 1:
+                    self.set_ending(next(iter(left)))
+                else:
+                    self.heap.write(self.frame, KIND, Number(number.at, "int", left))
+                return run()
+
+            return go
+
+        inside, outside = value.choices & kinds, value.choices - kinds
+        if not outside:
+            return narrowed(inside, yes)()
+        if not inside:
+            return narrowed(outside, no)()
+        return self.branch(self.ending_is(kinds), narrowed(inside, yes), narrowed(outside, no))
+
+    def run_loop(self, trips: GraphValue | None, first: GraphValue, run: Callable[[GraphValue], GraphValue]) -> None:
+        """Record a loop. `run` interprets a round and returns whether to go on.
+
+        Rounds are repeated until the templates of the changed cells are stable; only the last is kept.
+        """
+        states: dict[Cell, Template] = {}
+        groups: frozenset[tuple[int, int]] = frozenset()
+        problems = len(self.problems)
+        serial = self.heap.serial
+        reason = ""
+        for _ in range(MOST_ROUNDS):
+            del self.problems[problems:]
+            self.heap.serial = serial
+            body = Graph(self.graph)
+            index = body.parameter(Type("i64", ()))
+            overlay: dict[Cell, Value] = {}
+            initial = {cell: self.outer_value(cell) for cell in states}
+            with self.in_graph(body, overlay, dict(self.facts)):
+                heads: list[Value] = []
+                for cell, template in states.items():
+                    leaves = iter([body.parameter(t) for t in leaf_types(template)])
+                    value = self.rebuild(template, leaves)
+                    heads.append(value)
+                    if cell[1] == KIND:
+                        value = Const(NORMAL)
+                    elif cell[1] == RESULT:
+                        value = UNDEFINED
+                    self.heap.write(cell[0], cell[1], value)
+                self.link_heads(list(states), heads, list(initial.values()), groups, index, serial)
+                go_on = run(index)
+                changed = [cell for cell in overlay if cell[0].serial <= serial]
+                ends = {cell: self.template_of(overlay[cell], serial) for cell in changed}
+            new: dict[Cell, Template] = {}
+            self.outer_graph = self.graph
+            for cell in dict.fromkeys([*states, *changed]):
+                before = states.get(cell) or Same(self.outer_value(cell))
+                new[cell] = self.widener(cell).widen(before, ends[cell])
+            new_groups = _shared([(i, overlay[cell]) for i, cell in enumerate(new)], serial)
+            if new == states and new_groups <= groups:
+                self._finish_loop(trips, first, body, overlay, states, initial, go_on, serial)
+                return
+            states, groups = new, groups | new_groups
+            reason = ", ".join(str(cell[1]) for cell in states if new.get(cell) != states.get(cell))
+        self.refuse(f"the state of this loop never settles{': ' + reason if reason else ''}")
+
+    def link_heads(
+        self, cells: list[Cell], heads: list[Value], initial: list[Value], groups: frozenset[tuple[int, int]], index: GraphValue, mark: int
+    ) -> None:
+        """Note which arrays at the head of a loop share memory in the first round, and in later ones."""
+        for head, before in zip(heads, initial):
+            if isinstance(head, Array) and isinstance(before, Array):
+                _link(head, before, self.op("Equal", index, self.constant(0, "i64")))
+        for a, b in sorted(groups):
+            if a < len(heads) and b < len(heads) and isinstance(heads[a], Array) and isinstance(heads[b], Array):
+                _link(heads[a], heads[b], self.op("Greater", index, self.constant(0, "i64")))  # type: ignore[arg-type]
+
+    def _finish_loop(
+        self,
+        trips: GraphValue | None,
+        first: GraphValue,
+        body: Graph,
+        overlay: dict[Cell, Value],
+        states: dict[Cell, Template],
+        initial: dict[Cell, Value],
+        go_on: GraphValue,
+        serial: int,
+    ) -> None:
+        with self.in_graph(body, overlay, dict(self.facts)):
+            results: list[GraphValue] = []
+            for cell, template in states.items():
+                self.convert(overlay[cell], template, results, serial)
+            body.results = [go_on, *results]
+        starts: list[GraphValue] = []
+        for cell, template in states.items():
+            self.outer_graph = self.graph
+            self.convert(initial[cell], template, starts, serial)
+        types = [leaf for template in states.values() for leaf in leaf_types(template)]
+        made = self.graph.node("Loop", [trips, first, *starts], {}, types, (body,))
+        runs = trips is None or (trips.array is not None and int(trips.array) > 0)
+        runs = runs and self.truth(first) is True
+        # A result that is the same constant after every round is known if there is one.
+        finals = [end if runs and end.array is not None and end.array.size <= 1 else result for end, result in zip(results, made)]
+        leaves = iter(finals)
+        exits = [(cell, self.rebuild(template, leaves)) for cell, template in states.items()]
+        none = self.constant(False) if runs else self.negation(first)
+        if trips is not None and not runs:
+            none = self.op("Or", none, self.op("LessOrEqual", trips, self.constant(0, "i64")))
+        for cell, value in exits:
+            before = initial[cell]
+            if isinstance(value, Array) and isinstance(before, Array):
+                _link(value, before, none)
+        shared = _shared([(i, overlay[cell]) for i, (cell, _) in enumerate(exits)], serial)
+        for a, b in sorted(shared):
+            x, y = exits[a][1], exits[b][1]
+            if isinstance(x, Array) and isinstance(y, Array):
+                _link(x, y, self.negation(none))
+        for cell, value in exits:
+            self.heap.write(cell[0], cell[1], value)
+
+
+class Links:
+    """Finds joined arrays that share memory with others, so that later changes in place reach all of them."""
+
+    def __init__(self, flow: Flow, sides: tuple[Side, Side], conditions: tuple[GraphValue, GraphValue], mark: int) -> None:
+        self.conditions = conditions
+        self.mark = mark
+        self.found: tuple[dict[int, list[Array]], dict[int, list[Array]]] = ({}, {})
+        self.pairs: list[tuple[Array, Array, GraphValue]] = []
+
+    def add(self, value: Value, sources: list[Value]) -> None:
+        if isinstance(value, Tuple):
+            for index, item in enumerate(value.items):
+                parts = [source.items[index] if isinstance(source, Tuple) and len(source.items) > index else UNDEFINED for source in sources]
+                self.add(item, parts)
+        if not isinstance(value, Array):
+            return
+        for side, source in enumerate(sources):
+            if isinstance(source, Array) and source.storage is not value.storage:
+                if source.storage.serial <= self.mark:
+                    self.pairs.append((value, source, self.conditions[side]))
+                else:
+                    self.found[side].setdefault(id(source.storage), []).append(value)
+
+    def connect(self) -> None:
+        for a, b, condition in self.pairs:
+            _link(a, b, condition)
+        for side, found in enumerate(self.found):
+            for arrays in found.values():
+                for other in arrays[1:]:
+                    _link(arrays[0], other, self.conditions[side])
+
+
+def _link(a: Array, b: Array, condition: GraphValue) -> None:
+    if a.storage is b.storage or b.storage.live is not None:
+        if b.storage.live is not None and a.storage.live is None and condition.array is None:
+            a.storage.live = None
+        return
+    a.storage.links.append((b, condition))
+    b.storage.links.append((a, condition))
+
+
+def _shared(values: list[tuple[int, Value]], mark: int) -> frozenset[tuple[int, int]]:
+    """Return the pairs of cells whose arrays have the same new storage."""
+    found: dict[int, int] = {}
+    pairs = set()
+    for index, value in values:
+        if isinstance(value, Array) and value.storage.serial > mark:
+            if id(value.storage) in found:
+                pairs.add((found[id(value.storage)], index))
+            else:
+                found[id(value.storage)] = index
+    return frozenset(pairs)
+
+
+__all__ = ["Flow", "Side", "RAISE", "Refusal", "structure"]

@@ -1,0 +1,364 @@
+"""The interpreter: all layers together, arguments and results of a program."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import emit
+from .arrays import Arrays
+from .calls import library_of, numpy_array
+from .core import FALSE, NONE, RAISE, TRUE, Options
+from .errors import PythonError, Refusal, SourceErrors
+from .graph import Graph, GraphValue, Type
+from .heap import RESULT
+from .tables import Tables
+from .templates import leaf_types, number_kind
+from .values import (
+    NUMBER_DTYPES,
+    UNDEFINED,
+    Array,
+    Choice,
+    Const,
+    Iteration,
+    Method,
+    Number,
+    Poison,
+    Reference,
+    Sequence,
+    Tuple,
+    Value,
+)
+
+
+class Dim:
+    """An open dimension, by name. Equal names are equal sizes."""
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise ValueError("the name of a dimension must be a text that is not empty")
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"dim({self.name!r})"
+
+
+class Constant:
+    """Marks an example argument as a constant of the program."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Machine(Arrays):
+    """Interprets a function and records what it does with its arguments."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.tables = Tables()
+        self.parameters = []
+        self.handling = []
+        self.outer_graph = self.graph
+        self.host_functions: dict[str, Callable[..., Any]] = {}
+
+    # ---- Helpers of the tables ----
+
+    def is_undefined(self, value: Value) -> bool:
+        return value is UNDEFINED
+
+    def integer(self, value: Value) -> Value:
+        """Return an int for a bound or a count."""
+        value = self.settle(value)
+        if isinstance(value, Array):
+            return self.number(self.number_value(value, "i64"), "int")
+        if isinstance(value, Choice):
+            return self.each(value, self.integer)
+        if self.kind_of(value) not in ("int", "bool"):
+            self.usable(value)
+            raise PythonError(TypeError(f"'{self.type_name(value)}' object cannot be interpreted as an integer"))
+        return Const(int(value.value)) if isinstance(value, Const) else value
+
+    def minimum(self, a: Value | None, b: Value | None) -> Value:
+        assert a is not None and b is not None
+        if isinstance(a, Const) and isinstance(b, Const):
+            return a if a.value <= b.value else b
+        return self.number(self.op("Min", self.number_value(a, "i64"), self.number_value(b, "i64")), "int")
+
+    def either_of(self, total: Value, item: Value) -> Value:
+        return self.any_of([total, self.number(self.truth_of(item), "bool")])
+
+    def both_of(self, total: Value, item: Value) -> Value:
+        return self.all_of([total, self.number(self.truth_of(item), "bool")])
+
+    def fold(self, iterable: Value, start: Value, step: Callable[[Value, Value], Value]) -> Value:
+        """Return what a function makes of the items, one after the other."""
+        contents = self.contents_of(iterable)
+        if isinstance(contents, Tuple):
+            total = start
+            for item in contents.items:
+                total = step(total, item)
+            return total
+        sequence = self.as_sequence(contents)
+        frame = self.new_object("frame")
+        self.heap.write(frame.object, "total", start)
+
+        def go(index: GraphValue) -> GraphValue:
+            before = self.heap.read(frame.object, "total") or NONE
+            self.heap.write(frame.object, "total", step(before, self.sequence_item(sequence, index)))
+            return self.constant(True)
+
+        self.run_loop(self.op("SequenceLength", sequence.parts[0]), self.constant(True), go)
+        return self.heap.read(frame.object, "total") or NONE
+
+    def filtered(self, iterable: Value, test: Callable[[Value], Value]) -> Value:
+        """Return the contents of a list of the items that pass a test."""
+
+        def step(total: Value, item: Value) -> Value:
+            return self.branch(self.truth_of(test(item)), lambda: self.appended(total, item), lambda: total)
+
+        return self.fold(iterable, Tuple((), list), step)
+
+    # ---- Arguments ----
+
+    def argument(self, example: Any, name: str, dims: Any, flat: list[tuple[str, Any]]) -> Value:
+        """Return the value of an argument, and add the inputs that it needs."""
+        if isinstance(example, Constant):
+            return self.wrap(example.value)
+        library = library_of(example)
+        numpy = sys.modules.get("numpy")
+        if not library and numpy is not None and isinstance(example, numpy.generic):
+            library, example = "numpy", numpy.asarray(example)
+        if library:
+            array = numpy_array(example, library)
+            sizes = [self.size_name(dims, axis, size) for axis, size in enumerate(array.shape)]
+            at = self.graph.parameter(Type(emit.dtype_of(array.dtype), tuple(sizes)), name)
+            flat.append((name, library))
+            return self.array(at, library)
+        kind = number_kind(example)
+        if kind:
+            at = self.graph.parameter(Type(NUMBER_DTYPES[kind], ()), name)
+            flat.append((name, kind))
+            return Number(at, kind)
+        if isinstance(example, (list, tuple)):
+            parts = [
+                self.argument(item, f"{name}_{index}", dims.get(index) if isinstance(dims, Mapping) else None, flat)
+                for index, item in enumerate(example)
+            ]
+            return self.new_list(parts) if isinstance(example, list) else Tuple(tuple(parts), type(example))
+        if isinstance(example, dict):
+            values = [self.argument(item, f"{name}_{key}", dims.get(key) if isinstance(dims, Mapping) else None, flat) for key, item in example.items()]
+            return self.new_dict(tuple(example), values)
+        return self.wrap(example)
+
+    def size_name(self, dims: Any, axis: int, size: int) -> Any:
+        if dims is None:
+            return size
+        found = dims.get(axis, size) if isinstance(dims, Mapping) else dims[axis] if axis < len(dims) else size
+        if isinstance(found, Dim):
+            return found.name
+        return size if found is None else found
+
+    # ---- Results ----
+
+    def result(self, value: Value, out: list[GraphValue], within: tuple[Any, ...] = ()) -> Any:
+        """Append the graph values of a result, and return its structure."""
+        value = self.settle(value)
+        if isinstance(value, Poison):
+            raise Refusal(f"the result has no single meaning: {value.reason}" if value.reason else "")
+        if isinstance(value, Const):
+            return ("constant", value.value)
+        if isinstance(value, Number):
+            out.append(value.at)
+            return ("number", value.kind)
+        if isinstance(value, Array):
+            out.append(self.read_array(value))
+            return ("array",)
+        if isinstance(value, Tuple):
+            return ("tuple", value.cls, [self.result(item, out, within) for item in value.items])
+        if isinstance(value, Sequence):
+            types = leaf_types(value.item)
+            out += value.parts
+            return ("sequence", tuple if value.cls is tuple else list, _item_structure(value.item), max(len(types), 1))
+        if isinstance(value, Iteration):
+            return self.result(self.new_list(self.contents_of(value)), out, within)
+        if isinstance(value, Choice):
+            out.append(value.condition)
+            return ("choice", self.result(value.yes, out, within), self.result(value.no, out, within))
+        if value is UNDEFINED:
+            return ("constant", None)
+        if isinstance(value, Reference):
+            if value.object in within:
+                raise Refusal("the result contains itself")
+            reached = (*within, value.object)
+            if value.object.cls is list:
+                contents = self.contents(value)
+                inner = self.result(contents, out, reached)
+                return ("list", inner)
+            if value.object.cls is dict:
+                entries = self.entries(value)
+                return ("dict", [self.plain_key(key) for key in entries.keys], [self.result(item, out, reached) for item in entries.values])
+            if value.object.cls is set:
+                return ("constant", set(self.entries(value).keys))
+        raise Refusal(f"the result has {self.describe(value)}, which a program cannot return", "Return arrays, numbers, and lists, tuples or dicts of them")
+
+    def plain_key(self, key: Any) -> Any:
+        return key
+
+
+def _item_structure(template: Any) -> Any:
+    kind = type(template).__name__
+    if kind == "NumberOf":
+        return ("number", template.kind)
+    if kind == "ArrayOf":
+        return ("array",)
+    if kind == "TupleOf":
+        return ("tuple", template.cls, [_item_structure(item) for item in template.items])
+    if kind == "Either":
+        return ("choice", _item_structure(template.yes), _item_structure(template.no))
+    return ("constant", template.value.value if hasattr(template, "value") else None)
+
+
+def rebuild_result(structure: Any, values: Any) -> Any:
+    """Return a result of Python from the outputs of a run."""
+    kind = structure[0]
+    if kind == "constant":
+        return structure[1]
+    if kind == "number":
+        return {"int": int, "float": float, "bool": bool}[structure[1]](next(values).item())
+    if kind == "array":
+        return next(values).numpy()
+    if kind == "tuple":
+        items = [rebuild_result(part, values) for part in structure[2]]
+        cls = structure[1]
+        return cls._make(items) if hasattr(cls, "_make") else cls(items)
+    if kind == "list":
+        return list(rebuild_result(structure[1], values))
+    if kind == "dict":
+        return {key: rebuild_result(part, values) for key, part in zip(structure[1], structure[2])}
+    if kind == "choice":
+        condition = next(values).item()
+        yes, no = rebuild_result(structure[1], values), rebuild_result(structure[2], values)
+        return yes if condition else no
+    columns = [next(values) for _ in range(structure[3])]
+    return structure[1](rebuild_result(structure[2], iter(row)) for row in zip(*columns))
+
+
+@dataclasses.dataclass
+class Recorded:
+    """What the interpreter recorded: a graph, and how arguments and results belong to its inputs and outputs."""
+
+    graph: Graph
+    names: list[str]
+    structure: Any
+    parameters: list[tuple[str, Any]]
+    inputs: list[tuple[str, Any]]
+    exceptions: list[BaseException]
+    functions: dict[str, Callable[..., Any]]
+    defaults: dict[str, Any]
+
+    def compile(self, options: dict[str, Any], callbacks: dict[str, Any]) -> tuple[bytes, bytes, dict[str, Any]]:
+        return emit.build(self.graph, self.names, options, callbacks, self.functions)
+
+
+def parameter_names(target: Any) -> dict[int, str]:
+    """Return the names of a module's parameters and buffers by their identity."""
+    names: dict[int, str] = {}
+    for method in ("named_parameters", "named_buffers"):
+        if callable(getattr(target, method, None)):
+            try:
+                names.update((id(value), name) for name, value in getattr(target, method)())
+            except TypeError:
+                pass
+    return names
+
+
+def record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int) -> Recorded:
+    """Interpret the source of a function, module or object with these example arguments.
+
+    Raises SourceErrors with everything that cannot be compiled.
+    """
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 40000))
+    try:
+        return _record(target, examples, keywords, dims, unroll)
+    finally:
+        sys.setrecursionlimit(limit)
+        emit.forget()
+
+
+def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int) -> Recorded:
+    machine = Machine(Options(unroll=unroll))
+    machine.parameter_names = parameter_names(target)
+    for example in (*examples, *keywords.values()):
+        library = library_of(example)
+        if library:
+            machine.library = library
+            break
+    else:
+        machine.library = "torch" if hasattr(target, "named_parameters") else "numpy"
+    flat: list[tuple[str, Any]] = []
+    names = argument_names(target, len(examples))
+    dims = dims or {}
+    frame = machine.new_object("frame")
+    machine.frame = frame.object
+    result: Value = NONE
+    structure: Any = ("constant", None)
+    out: list[GraphValue] = []
+    try:
+        arguments = [machine.argument(example, name, dims.get(name), flat) for example, name in zip(examples, names)]
+        named = {name: machine.argument(example, name, dims.get(name), flat) for name, example in keywords.items()}
+
+        def run() -> None:
+            nonlocal result
+            result = machine.call(machine.wrap(target), arguments, named)
+
+        machine.guarded(run)
+        kinds = machine.endings()
+        if not machine.problems:
+            raised = sorted(kind for kind in kinds if kind >= RAISE)
+            if kinds and not kinds - set(raised) and raised:
+                error = machine.exceptions[raised[0] - RAISE]
+                machine.report(Refusal(f"the program always raises {type(error).__name__}: {error}"))
+            else:
+                structure = machine.result(result, out)
+    except PythonError as error:
+        machine.report(Refusal(f"the program always raises {type(error.error).__name__}: {error.error}"))
+    except Refusal as refusal:
+        machine.report(refusal)
+    if machine.problems:
+        raise SourceErrors(machine.problems)
+    outputs = [f"y{index}" for index in range(len(out))] if len(out) != 1 else ["y"]
+    if len(kinds) > 1 or kinds and next(iter(kinds)) >= RAISE:
+        ending = machine.ending()
+        out.append(machine.number_value(ending, "i64"))
+        outputs.append("error")
+    if not out:
+        # A program has an output, even if its result is known.
+        out.append(machine.constant(0, "i64"))
+        outputs = ["none"]
+    machine.root.results = out
+    return Recorded(machine.root, outputs, structure, list(zip(names, examples)), flat, list(machine.exceptions), machine.host_functions, {})
+
+
+def argument_names(target: Any, count: int) -> list[str]:
+    """Return the names of the first arguments of a callable."""
+    import inspect
+
+    function = getattr(target, "forward", None) or target
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{index}" for index in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    names += [f"x{index}" for index in range(count - len(names))]
+    return names[:count]
+
+
+__all__ = ["Constant", "Dim", "Machine", "Recorded", "record", "rebuild_result", "Method", "RESULT", "FALSE", "TRUE"]

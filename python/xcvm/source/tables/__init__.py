@@ -1,0 +1,194 @@
+"""Tables of library calls: a row for each function, method, attribute and module that the interpreter knows."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import PythonError, nearest
+from ..values import Const, Value
+
+Row = Callable[..., Value]
+
+# By dotted name of the library; by library or class and name of method; by dotted name of a module's class.
+FUNCTIONS: dict[str, Row] = {}
+METHODS: dict[str, dict[str, Row]] = {}
+ATTRIBUTES: dict[str, dict[str, Row]] = {}
+MODULES: dict[str, Row] = {}
+# Dotted names of functions that are called on constants when the program is compiled.
+PURE: set[str] = set()
+# Dotted names of context managers, with what they do: "nothing", "skip" the body, or "unroll" loops.
+CONTEXTS: dict[str, str] = {}
+# Attributes of modules whose value depends on the program: (dotted owner, name).
+CONSTANTS: dict[tuple[str, str], Callable[[Any], Value]] = {}
+
+
+def functions(*names: str) -> Callable[[Row], Row]:
+    """Make a function the row of library functions."""
+
+    def add(row: Row) -> Row:
+        for name in names:
+            FUNCTIONS[name] = row
+        return row
+
+    return add
+
+
+def methods(owner: str, *names: str) -> Callable[[Row], Row]:
+    """Make a function the row of methods; the first operand is the object."""
+
+    def add(row: Row) -> Row:
+        for name in names:
+            METHODS.setdefault(owner, {})[name] = row
+        return row
+
+    return add
+
+
+def attributes(owner: str, *names: str) -> Callable[[Row], Row]:
+    def add(row: Row) -> Row:
+        for name in names:
+            ATTRIBUTES.setdefault(owner, {})[name] = row
+        return row
+
+    return add
+
+
+def modules(*names: str) -> Callable[[Row], Row]:
+    """Make a function the row of a class of modules; the first operand is the module."""
+
+    def add(row: Row) -> Row:
+        for name in names:
+            MODULES[name] = row
+        return row
+
+    return add
+
+
+def _resolve(name: str) -> Any:
+    """Return the object of a dotted name if its library is loaded, else None."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:length]))
+        if found is None:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part, None)
+        return found
+    return None
+
+
+class Tables:
+    """The tables, resolved to the live objects of the libraries that are loaded."""
+
+    def __init__(self) -> None:
+        for name in ("python", "numpy", "torch", "chainer"):
+            importlib.import_module(f"{__name__}.{name}")
+        self.methods = {owner: METHODS.get(owner, {}) for owner in ("torch", "numpy", "chainer")}
+        self.attributes = {owner: ATTRIBUTES.get(owner, {}) for owner in ("torch", "numpy", "chainer")}
+        self.rows: dict[int, Row] = {}
+        self.names: dict[int, str] = {}
+        self.kept: list[Any] = []
+        self.pure: set[int] = set()
+        self.contexts: dict[int, str] = {}
+        self.module_rows: dict[int, Row] = {}
+        self.signatures: dict[Row, inspect.Signature] = {}
+        self.constants: dict[tuple[int, str], Callable[[Any], Value]] = {}
+        for name, row in FUNCTIONS.items():
+            self._add(name, self.rows, row)
+        for name in sorted(PURE):
+            found = _resolve(name)
+            if found is not None:
+                self.pure.add(id(found))
+                self.kept.append(found)
+        for name, effect in CONTEXTS.items():
+            self._add(name, self.contexts, effect)
+        for name, row in MODULES.items():
+            self._add(name, self.module_rows, row)
+        for (owner, name), value in CONSTANTS.items():
+            found = _resolve(owner)
+            if found is not None:
+                self.constants[(id(found), name)] = value
+
+    def _add(self, name: str, table: dict[int, Any], row: Any) -> None:
+        found = _resolve(name)
+        if found is not None:
+            table[id(found)] = row
+            self.names.setdefault(id(found), name)
+            self.kept.append(found)
+
+    def function(self, function: Any) -> Row | None:
+        return self.rows.get(id(function))
+
+    def is_pure(self, function: Any) -> bool:
+        if id(function) in self.pure:
+            return True
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, (str, bytes, int, float)) and not isinstance(owner, type):
+            return True
+        module = getattr(function, "__module__", None) or ""
+        return module in ("math", "_operator", "_random", "random", "_struct", "time") or isinstance(owner, sys.modules["random"].Random if "random" in sys.modules else ())
+
+    def name_of(self, function: Any) -> str:
+        if id(function) in self.names:
+            return self.names[id(function)]
+        module = getattr(function, "__module__", None)
+        name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
+        return f"{module}.{name}" if module and module != "builtins" else str(name)
+
+    def nearest(self, name: str) -> str:
+        short = name.rsplit(".", 1)[-1]
+        by_short = {known.rsplit(".", 1)[-1]: known for known in FUNCTIONS}
+        hint = nearest(short, by_short)
+        if hint and "'" in hint:
+            return f"Did you mean '{by_short[hint.split(chr(39))[1]]}'?"
+        return ""
+
+    def method_of(self, cls: Any, name: str) -> Row | None:
+        for base in getattr(cls, "__mro__", ()):
+            row = METHODS.get(base.__name__, {}).get(name)
+            if row is not None and base.__module__ == "builtins":
+                return row
+        return None
+
+    def module_row(self, cls: Any) -> Row | None:
+        for base in getattr(cls, "__mro__", ()):
+            row = self.module_rows.get(id(base))
+            if row is not None:
+                return row
+            if "forward" in base.__dict__ or "__call__" in base.__dict__:
+                return None
+        return None
+
+    def is_module_class(self, cls: type) -> bool:
+        torch = sys.modules.get("torch")
+        return torch is not None and issubclass(cls, torch.nn.Module) and cls.__module__.startswith("torch.")
+
+    def bind(self, row: Row, machine: Any, arguments: list[Value], keywords: dict[str, Value]) -> inspect.BoundArguments:
+        """Bind arguments to a row. Raises the program's TypeError if they do not fit."""
+        signature = self.signatures.get(row)
+        if signature is None:
+            signature = self.signatures[row] = inspect.signature(row)
+        try:
+            return signature.bind(machine, *arguments, **keywords)
+        except TypeError as error:
+            raise PythonError(TypeError(f"{row.__name__.rstrip('_')}(): {error}")) from None
+
+    def context(self, machine: Any, manager: Value) -> str | None:
+        """Return the effect of a context manager of a library, or None."""
+        from ..values import Reference
+
+        cls = None
+        if isinstance(manager, Const):
+            cls = manager.value if id(manager.value) in self.contexts else type(manager.value)
+        elif isinstance(manager, Reference):
+            cls = manager.object.cls
+        return self.contexts.get(id(cls))
+
+    def host_call(self, machine: Any, function: Any, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+        from .python import host_call
+
+        return host_call(machine, function, arguments, keywords)

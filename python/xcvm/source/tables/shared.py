@@ -1,0 +1,203 @@
+"""Operations that rows of several libraries share. Their operands are abstract values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import NONE
+from ..errors import PythonError
+from ..graph import GraphValue
+from ..templates import CATEGORY
+from ..values import Array, Const, Slice, Tuple, Value
+
+M = Any
+
+
+def is_none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
+
+
+def elements(m: M, value: Value) -> GraphValue:
+    """Return the elements of an operand that must be an array, or a number."""
+    return m.tensor(value)
+
+
+def floating(m: M, value: Value) -> GraphValue:
+    """Return an operand as floats, by the library's default if it has integers."""
+    at = m.tensor(value)
+    if CATEGORY.get(at.type.dtype) == 2:
+        return at
+    return m.cast(at, "f32" if m.library_of(value) == "torch" else "f64")
+
+
+def unary(op: str, as_float: bool = True) -> Any:
+    """Return a row of an element-wise instruction of one operand."""
+
+    def row(m: M, input: Value, *, out: Value = NONE) -> Value:
+        settled = m.settle(input)
+        at = floating(m, settled) if as_float else m.tensor(settled)
+        if op in ("Ceil", "Floor", "Round") and CATEGORY.get(at.type.dtype) != 2:
+            return m.array(at, m.library_of(input))
+        return m.array(m.op(op, at), m.library_of(input))
+
+    row.__name__ = op.lower()
+    return row
+
+
+def axes_of(m: M, axis: Value, rank: int) -> list[int] | None:
+    """Return axes that count from 0, or None for all."""
+    axis = m.settle(axis)
+    if is_none(axis):
+        return None
+    if m.kind_of(axis):
+        return [m.axis(axis, rank)]
+    return [m.axis(item, rank) for item in m.items_of(axis)]
+
+
+def reduce(m: M, op: str, at: GraphValue, axis: Value, keepdims: Value) -> GraphValue:
+    rank = m.rank(at)
+    axes = axes_of(m, axis, rank)
+    keep = int(bool(m.constant_of(keepdims, "keepdims")))
+    if rank == 0:
+        return at if op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd") else m.op(op, at, keepdims=0)
+    if axes is None:
+        return m.op(op, at, keepdims=keep)
+    return m.op(op, at, m.ints(axes), keepdims=keep)
+
+
+def sum_type(m: M, at: GraphValue, dtype: str | None) -> GraphValue:
+    """Return the operand of a sum: integers are added as i64."""
+    if dtype is not None:
+        return m.cast(at, dtype)
+    return m.cast(at, "i64") if CATEGORY.get(at.type.dtype, 2) < 2 and at.type.dtype != "u64" else at
+
+
+def extreme_index(m: M, op: str, at: GraphValue, axis: Value, keepdims: Value) -> GraphValue:
+    if at.type.dtype == "bool":
+        at = m.cast(at, "i32")
+    keep = int(bool(m.constant_of(keepdims, "keepdims")))
+    if is_none(m.settle(axis)):
+        rank = m.rank(at)
+        made = m.op(op, m.op("Reshape", at, m.ints([-1])), axis=0, keepdims=0)
+        return m.op("Reshape", made, m.ints([1] * rank)) if keep else made
+    if m.rank(at) == 0:
+        return m.constant(0, "i64")
+    return m.op(op, at, axis=m.axis(axis, m.rank(at)), keepdims=keep)
+
+
+def variance(m: M, at: GraphValue, axis: Value, keepdims: Value, correction: float) -> GraphValue:
+    mean = reduce(m, "ReduceMean", at, axis, Const(True))
+    squares = m.op("Sub", at, mean)
+    squares = m.op("Mul", squares, squares)
+    if not correction:
+        return reduce(m, "ReduceMean", squares, axis, keepdims)
+    total = reduce(m, "ReduceSum", squares, axis, keepdims)
+    axes = axes_of(m, axis, m.rank(at))
+    count: Value = Const(1)
+    for index in axes if axes is not None else range(m.rank(at)):
+        count = m.binary("*", count, m.dimension(at, index))
+    rest = m.binary("-", count, Const(correction))
+    return m.op("Div", total, m.number_value(rest, at.type.dtype))
+
+
+def concat(m: M, values: Value, axis: Value, library: str) -> Array:
+    contents = m.items_value(values)
+    if not isinstance(contents, Tuple):
+        if not m.is_list(contents):
+            return concat(m, m.new_list(m.contents_of(values)), axis, library)
+        sequence = m.as_sequence(contents)
+        first = sequence.parts[0]
+        rank = len(first.type.dims or ())
+        number = m.axis(axis, rank)
+        dims = [d if isinstance(d, int) else 0 for d in first.type.dims or ()]
+        dims[number] = 0
+        return m.array(m.op("ConcatFromSequence", first, axis=number, empty_dims=dims, empty_dtype=first.type.dtype), library)
+    items = [m.array(m.tensor(item), library) for item in contents.items]
+    if not items:
+        raise PythonError(RuntimeError("expected a non-empty list of arrays"))
+    parts = m.matched(items, library)
+    if library == "torch" and len({m.rank(p) for p in parts}) > 1:
+        parts = [p for p in parts if p.type.dims != (0,)]
+    if len(parts) == 1:
+        return m.array(parts[0], library)
+    return m.array(m.op("Concat", *parts, axis=m.axis(axis, m.rank(parts[0]))), library)
+
+
+def stack(m: M, values: Value, axis: Value, library: str) -> Array:
+    contents = m.items_value(values)
+    if not isinstance(contents, Tuple):
+        if not m.is_list(contents):
+            return stack(m, m.new_list(m.contents_of(values)), axis, library)
+        sequence = m.as_sequence(contents)
+        return m.array(m.stack_sequence(sequence.parts[0], m.constant_of(axis, "axis")), library)
+    items = [m.array(m.tensor(item), library) for item in contents.items]
+    if not items:
+        raise PythonError(RuntimeError("stack expects a non-empty list of arrays"))
+    parts = m.matched(items, library)
+    number = m.axis(axis, m.rank(parts[0]) + 1)
+    return m.array(m.op("Concat", *[m.op("Unsqueeze", p, m.ints([number])) for p in parts], axis=number), library)
+
+
+def pieces(m: M, value: Array, axis: int, bounds: list[tuple[Value, Value]]) -> list[Value]:
+    """Return views of ranges along an axis."""
+    dots = [Slice(NONE, NONE, NONE)] * axis
+    return [m.array_item(value, Tuple((*dots, Slice(start, stop, NONE)))) for start, stop in bounds]
+
+
+def shape_view(m: M, value: Array, read: Any) -> Array:
+    """Return a view of rearranged elements."""
+    return m.view(value, read, m.position_writer(read))
+
+
+def reshape(m: M, value: Array, sizes: tuple[Value, ...]) -> Array:
+    at = m.read_array(value)
+    if m.library_of(value) == "torch" or True:
+        known = [m.settle(s) for s in sizes]
+        return shape_view(m, value, lambda base: m.reshape(base, known)) if at is not None else value
+    return value
+
+
+def transpose(m: M, value: Array, order: list[int]) -> Array:
+    if order == list(range(len(order))):
+        return value
+    return shape_view(m, value, lambda base: m.op("Transpose", base, perm=order))
+
+
+def same_padding(m: M, sizes: list[int], dilations: list[int]) -> list[int]:
+    """Return pads for padding="same" of stride 1; an odd one goes to the end."""
+    totals = [(s - 1) * d for s, d in zip(sizes, dilations)]
+    return [t // 2 for t in totals] + [t - t // 2 for t in totals]
+
+
+def numbers(m: M, value: Value, count: int) -> list[int]:
+    """Return `count` compile-time integers from one or from a list of them."""
+    value = m.settle(value)
+    if m.kind_of(value):
+        return [int(m.constant_of(value, "size"))] * count
+    items = [int(m.constant_of(v, "size")) for v in m.size_list(value)]
+    return items * count if len(items) == 1 else items
+
+
+def dtype_name(m: M, value: Value) -> str | None:
+    """Return the element type that an argument names: a dtype of torch or NumPy, a Python type, or a text."""
+    value = m.settle(value)
+    if is_none(value):
+        return None
+    name = m.constant_of(value, "dtype")
+    if name in (int, float, bool):
+        library_float = "f32" if m.library == "torch" else "f64"
+        return {int: "i64", float: library_float, bool: "bool"}[name]
+    text = str(name).rsplit(".", 1)[-1]
+    import numpy
+
+    from .. import emit
+
+    if str(name).startswith("torch."):
+        text = {"long": "int64", "float": "float32", "double": "float64", "half": "float16", "int": "int32", "short": "int16"}.get(text, text)
+        if text == "bfloat16":
+            return "bf16"
+    elif isinstance(name, str) and text in ("f", "d", "i", "q"):
+        text = {"f": "float32", "d": "float64", "i": "int32", "q": "int64"}[text]
+    else:
+        text = str(numpy.dtype(name))
+    return emit.dtype_of(text)
