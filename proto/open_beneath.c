@@ -1,5 +1,6 @@
 /* Opening files beneath a directory: component by component, without following symbolic links. */
 #include "proto/open_beneath.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@ enum { READ_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK };
 static xcvm_status cannot_open(xcvm_error *error, const char *path, int code)
 {
     char text[100];
-    const char *reason = strerror_r(code, text, sizeof text);
+    const char *reason = xcvm_error_text(code, text, sizeof text);
     return xcvm_error_set(error, XCVM_IO, "`%.300s` cannot be opened: %s", path,
                           code == ELOOP     ? "it is a symbolic link"
                           : code == ENOENT  ? "there is no such file"
@@ -79,7 +80,7 @@ static const char *path_below(const char *folder, const char *path)
 static bool open_below(const char *folder, const char *path, int *fd)
 {
     char real[PATH_MAX];
-    const char *rest = folder != NULL && realpath(folder, real) != NULL ? path_below(real, path) : NULL;
+    const char *rest = folder != NULL && xcvm_real_path(folder, real) != NULL ? path_below(real, path) : NULL;
     return rest != NULL && xcvm_open_any_beneath(real, rest, fd, NULL) == XCVM_OK;
 }
 
@@ -88,7 +89,7 @@ static bool resolve(const char *dir, const char *path, char real[PATH_MAX])
 {
     char joined[PATH_MAX];
     const int length = snprintf(joined, sizeof joined, "%s/%s", dir, path);
-    return length > 0 && (size_t)length < sizeof joined && realpath(joined, real) != NULL;
+    return length > 0 && (size_t)length < sizeof joined && xcvm_real_path(joined, real) != NULL;
 }
 
 xcvm_status xcvm_open_any_resolved(const char *dir, const char *other, const char *path, int *fd, xcvm_error *error)

@@ -1,6 +1,7 @@
 /* Model files: mapped or read. */
 #include "compiler/onnx_model/model_file.h"
 #include "base/array.h"
+#include "base/system.h"
 #include "compiler/ir/compilation.h"
 #include "proto/recognize.h"
 
@@ -17,7 +18,7 @@
 static xcvm_status fail(const char *path, int reason, xcvm_error *error)
 {
     char text[128];
-    return xcvm_error_set(error, XCVM_IO, "%s: cannot be read: %s", path, strerror_r(reason, text, sizeof text));
+    return xcvm_error_set(error, XCVM_IO, "%s: cannot be read: %s", path, xcvm_error_text(reason, text, sizeof text));
 }
 
 static xcvm_status out_of_memory(const char *path, xcvm_error *error)
@@ -46,7 +47,7 @@ static xcvm_status resolve_dir(const char *path, xcc_module *m)
     if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
         return XCVM_OK;
     char real[PATH_MAX];
-    if (realpath(path, real) == NULL)
+    if (xcvm_real_path(path, real) == NULL)
         return XCVM_OK;
     const char *slash = strrchr(real, '/');
     m->compilation->resolved_dir = xcc_string(m, real, slash != real ? (size_t)(slash - real) : 1);
