@@ -91,7 +91,7 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
     }
     /* The nonzero dimensions of an empty tensor are also bounded, so that kernels can multiply any of them. */
     for (int i = 0; i < rank; i++)
-        if (dims[i] != 0 && !xcvm_size_mul(elements, (size_t)dims[i], &elements))
+        if (dims[i] != 0 && ((uint64_t)dims[i] > SIZE_MAX || !xcvm_size_mul(elements, (size_t)dims[i], &elements)))
             return false;
     size_t bits = (size_t)xcvm_dtype_bits(dtype), total;
     if (bits < 8)

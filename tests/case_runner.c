@@ -51,7 +51,8 @@ static bool refuse(case_run *run, const char *where)
 {
     run->refused = true;
     /* An optional library that the build is without. */
-    run->left_out = run->error.status == XCVM_UNSUPPORTED && strstr(run->error.message, "this build leaves ") != NULL;
+    run->left_out =
+        run->error.status == XCVM_UNSUPPORTED && strstr(run->error.message, "this build does not support ") != NULL;
     if (run->left_out)
         return true;
     if (run->c->refuse == NULL)

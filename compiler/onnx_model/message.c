@@ -64,7 +64,7 @@ static xcvm_status scan(const ProtobufCMessageDescriptor *descriptor, xcvm_wire 
 enum { CLASSES = 48 };
 
 typedef struct block {
-    struct block *next;
+    _Alignas(16) struct block *next;
     size_t bytes;
 } block;
 

@@ -94,7 +94,8 @@ XCVM_KERNEL(MaxUnpool)
     bool same = true;
     for (int d = 0; d < a->x->rank; d++)
         same = same && a->y->dims[d] == dims[d];
-    _Static_assert(sizeof(ptrdiff_t) == sizeof(int64_t), "indices are used as offsets");
+    /* On 64-bit processors the indices themselves are offsets. */
+    const bool direct = same && sizeof(ptrdiff_t) == sizeof(int64_t);
     enum { BLOCK = 2048 };
     ptrdiff_t offsets[BLOCK];
     size_t filled = 0; /* zeroed bytes of y: zeroing stays slightly ahead of the writes */
@@ -105,8 +106,8 @@ XCVM_KERNEL(MaxUnpool)
         for (size_t i = 0; i < n && most >= (uint64_t)total; i++)
             XCVM_CHECK(k->error, indices[i] >= 0 && indices[i] < total, OUT_OF_RANGE,
                        "index %lld at %zu is not in [0, %lld)", (long long)indices[i], done + i, (long long)total);
-        for (size_t i = 0; i < n && !same; i++)
-            offsets[i] = convert_index(a->x->rank, dims, a->y->dims, indices[i]);
+        for (size_t i = 0; i < n && !direct; i++)
+            offsets[i] = same ? (ptrdiff_t)indices[i] : convert_index(a->x->rank, dims, a->y->dims, indices[i]);
         if (!same)
             most = (uint64_t)convert_index(a->x->rank, dims, a->y->dims, (int64_t)most);
         if (((size_t)most + 1) * size > filled) {
@@ -115,7 +116,7 @@ XCVM_KERNEL(MaxUnpool)
             filled = next;
         }
         xcvm_move_scatter(a->y->data, XCVM_CDATA(char, a->x) + done * size, size, n,
-                          same ? (const ptrdiff_t *)(const void *)indices : offsets);
+                          direct ? (const ptrdiff_t *)(const void *)indices : offsets);
         XCVM_TRY(xcvm_kernel_poll(k));
     }
     return xcvm_kernel_fill(k, XCVM_DATA(char, a->y) + filled, 0, a->y->bytes - filled);

@@ -215,7 +215,8 @@ XCVM_KERNEL(RegexFullMatch)
 XCVM_KERNEL(RegexFullMatch)
 {
     (void)a;
-    return xcvm_error_set(k->error, XCVM_UNSUPPORTED, "this build leaves regular expressions out");
+    return xcvm_error_set(k->error, XCVM_UNSUPPORTED,
+                          "this build does not support regular expressions: it was built without PCRE2");
 }
 
 #endif

@@ -45,7 +45,7 @@ static xcvm_status decode(const bytes *b, size_t limit, uint64_t deadline, xcvm_
 
 static bool left_out(xcvm_status status, const xcvm_error *error)
 {
-    return status == XCVM_UNSUPPORTED && strstr(error->message, "this build leaves ") != NULL;
+    return status == XCVM_UNSUPPORTED && strstr(error->message, "this build does not support ") != NULL;
 }
 
 static void check_refused(bytes *b, size_t limit, uint64_t deadline, xcvm_status expected, const char *part)
