@@ -72,6 +72,7 @@ python/bench:
 python/src:
 python/src/compiler: python/src
 python/src/tape: python/src python/src/compiler
+web/src:
 '
 # Files that include each other in a circle, because their functions call each other: the product of f32 tries the special
 # shapes, which use the product for their rest.
@@ -92,9 +93,11 @@ git ls-files -co --exclude-standard '*.c' '*.h' '*.def' '*.in' | grep -vE '^(tes
     xargs awk -v table="$modules" -v circles="$circles" -v symbols="$symbols" '
 function fail(text) { print text; wrong++ }
 function directory(file) { sub(/\/[^\/]*$/, "", file); return file }
-# The module that a file belongs to: its directory, and that of a family for its simd.
+# The module that a file belongs to: its directory, that of a family for its simd, and that of the files which variants for
+# another platform replace.
 function module(file) {
     file = directory(file)
+    sub(/\/wasi$/, "", file)
     if (file ~ /\/.*\/simd$/)
         sub(/\/simd$/, "", file)
     return file

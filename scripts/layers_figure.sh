@@ -6,13 +6,15 @@ cd "$(dirname "$0")/.."
 git ls-files -co --exclude-standard '*.c' '*.h' '*.def' | grep -vE '^(tests|bench|examples|python/(bench|tests))/' | LC_ALL=C sort | xargs awk '
 function folder(file) {
     sub(/\/[^\/]*$/, "", file)
+    sub(/\/wasi$/, "", file)
     if (file ~ /\/.*\/simd$/)
         sub(/\/simd$/, "", file)
     return file == "include/xcvm" ? "include" : file
 }
 function layer_of(module) { sub(/\/.*/, "", module); return module }
 BEGIN {
-    layers = split("python tools server train tape compiler vm proto ops formats base include", order)
+    layers = split("web python tools server train tape compiler vm proto ops formats base include", order)
+    says["web"] = "the npm package"
     says["python"] = "the Python package"
     says["tools"] = "the xcvm command"
     says["server"] = "libxcvm-server: queues, batches, deadlines, reload"
