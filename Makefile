@@ -13,6 +13,7 @@
 #   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
 #   make size       the bytes of the runtime library, layer by layer
 #   make python     build the Python package and install it in build/venv
+#   make web        build the npm package for browsers and Node in build/web/package
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
@@ -21,7 +22,8 @@ BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobu
 	zlib1g-dev libc6-dev check libsubunit-dev python3 python3-dev python3-venv
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-onnx \
 	python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
-	fonts-dejavu-core espeak-ng sox chromium
+	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
+WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
@@ -89,7 +91,11 @@ size: build
 python: build
 	@scripts/python.sh build/release build/venv
 
+web:
+	@scripts/install-packages.sh $(WEB_PACKAGES)
+	@scripts/web.sh
+
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web clean

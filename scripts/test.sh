@@ -118,6 +118,7 @@ lanes operators models
 step 'reports of profiles, in Chromium' tests/report/run.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
 step 'demo: Python' examples/digits/demo_python.sh build/venv demo
+step 'web: npm package in Node and Chromium' tests/web/run.sh
 step 'public headers alone, as C and C++' header_alone
 step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
 step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
@@ -126,7 +127,7 @@ step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/r
 step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md \
-    docs/architecture.md docs/architecture/*.md docs/generation.md docs/decoders.md docs/differences.md docs/manual/*.md
+    docs/architecture.md docs/architecture/*.md docs/generation.md docs/decoders.md docs/differences.md docs/web.md docs/manual/*.md
 step 'documentation site' scripts/docs.sh build/release
 step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
 step 'layers: what directories include and use' scripts/layers.sh build/release

@@ -1,0 +1,59 @@
+/* The package in headless Chromium, in a page and in a worker, under a strict content security policy, with and without
+ * cross-origin isolation. */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { linear, packageDir, root } from './support.mjs';
+
+const { chromium } = createRequire(path.join(root, 'build/node_modules/'))('playwright-core');
+const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm' };
+let server, browser, address, isolated = false;
+
+function answer(request, response) {
+    const name = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
+    const file = name === '/model.onnx' ? path.join(root, 'tests/fuzz/corpus/model/softmax_axis_0.onnx')
+        : name.startsWith('/package/') ? path.join(packageDir, name.slice('/package/'.length)) : path.join(root, 'tests/web', name);
+    const text = name === '/' ? '<!doctype html><title>test</title>' : name === '/linear.xcvm' ? linear : null;
+    if (name.includes('..') || (text === null && !existsSync(file))) {
+        response.writeHead(404).end();
+        return;
+    }
+    response.writeHead(200, {
+        'Content-Type': name === '/' ? 'text/html' : TYPES[path.extname(name)] ?? 'application/octet-stream',
+        'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'",
+        ...(isolated ? { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' } : {}),
+    });
+    response.end(text ?? readFileSync(file));
+}
+
+before(async () => {
+    server = createServer(answer).listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    address = `http://127.0.0.1:${server.address().port}/`;
+    browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+        args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking'] });
+});
+after(async () => {
+    await browser?.close();
+    server?.close();
+});
+
+for (const isolation of [false, true])
+    test(`a page and a worker, ${isolation ? 'with' : 'without'} cross-origin isolation`, async () => {
+        isolated = isolation;
+        const page = await (await browser.newContext()).newPage(), refused = [];
+        page.on('console', (message) => /Content Security Policy/.test(message.text()) && refused.push(message.text()));
+        await page.goto(address);
+        assert.equal(await page.evaluate(() => globalThis.crossOriginIsolated), isolation);
+        assert.equal(await page.evaluate(async () => (await import('/page.mjs')).check().catch((error) => `${error}`)), 'ok');
+        assert.equal(await page.evaluate(() => new Promise((resolve) => {
+            const worker = new Worker('/worker.mjs', { type: 'module' });
+            worker.onmessage = ({ data }) => resolve(data);
+            worker.onerror = ({ message }) => resolve(`worker: ${message}`);
+        })), 'ok');
+        assert.deepEqual(refused, []);
+        await page.context().close();
+    });
