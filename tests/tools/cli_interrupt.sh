@@ -30,27 +30,8 @@ interrupt() {
     status=$?
 }
 
-# A long chain of nodes, as in cli_limits, takes long to compile.
-varint() {
-    local number=$1
-    while [ "$number" -ge 128 ]; do
-        printf "\\x$(printf %x $((number % 128 + 128)))"
-        number=$((number / 128))
-    done
-    printf "\\x$(printf %x "$number")"
-}
-nodes=600000
-{
-    printf '\x08\x08\x42\x04\x0a\x00\x10\x11\x3a'
-    varint $((nodes * 29 + 2 * 23 + 3))
-    printf '\x12\x01g'
-    awk -v nodes="$nodes" 'BEGIN {
-        for (i = 0; i < nodes; i++)
-            printf "\012\033\012\007t%06d\022\007t%06d\042\007Sigmoid", i, i + 1
-    }'
-    printf '\x5a\x15\x0a\x07t000000\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04'
-    printf '\x62\x15\x0a\x07t%06d\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04' "$nodes"
-} >chain.onnx
+# A long chain of nodes takes long to compile.
+chain 600000 >chain.onnx
 "$xcvm" compile "$digits/model.onnx" -o digits.bin
 mkdir -p case/test_data_set_0
 ln -s ../chain.onnx case/model.onnx

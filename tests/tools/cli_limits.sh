@@ -2,29 +2,6 @@
 # Compiling within --max-memory and --timeout-ms: by itself, and where a subcommand is given a model.
 . "$(dirname "$0")/expect.sh"
 
-# A number as protobuf writes it.
-varint() {
-    local number=$1
-    while [ "$number" -ge 128 ]; do
-        printf "\\x$(printf %x $((number % 128 + 128)))"
-        number=$((number / 128))
-    done
-    printf "\\x$(printf %x "$number")"
-}
-
-# A chain of nodes: each is 29 bytes, inputs and outputs 23, the graph's name 3.
-chain() {
-    local nodes=$1
-    printf '\x08\x08\x42\x04\x0a\x00\x10\x11\x3a'
-    varint $((nodes * 29 + 2 * 23 + 3))
-    printf '\x12\x01g'
-    awk -v nodes="$nodes" 'BEGIN {
-        for (i = 0; i < nodes; i++)
-            printf "\012\033\012\007t%06d\022\007t%06d\042\007Sigmoid", i, i + 1
-    }'
-    printf '\x5a\x15\x0a\x07t000000\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04'
-    printf '\x62\x15\x0a\x07t%06d\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04' "$nodes"
-}
 chain 30000 >large.onnx
 chain 10 >small.onnx
 

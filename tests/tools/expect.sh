@@ -65,3 +65,27 @@ finish() {
 
 # Assembles standard input.
 assemble() { "$xcvm" asm - -o "$1" || bad "cannot assemble $1"; }
+
+# A number as protobuf writes it.
+varint() {
+    local number=$1
+    while [ "$number" -ge 128 ]; do
+        printf "\\x$(printf %x $((number % 128 + 128)))"
+        number=$((number / 128))
+    done
+    printf "\\x$(printf %x "$number")"
+}
+
+# Prints a model: a chain of N nodes of 29 bytes each. Input and output have 23 bytes, the name of the graph 3.
+chain() {
+    local nodes=$1
+    printf '\x08\x08\x42\x04\x0a\x00\x10\x11\x3a'
+    varint $((nodes * 29 + 2 * 23 + 3))
+    printf '\x12\x01g'
+    awk -v nodes="$nodes" 'BEGIN {
+        for (i = 0; i < nodes; i++)
+            printf "\012\033\012\007t%06d\022\007t%06d\042\007Sigmoid", i, i + 1
+    }'
+    printf '\x5a\x15\x0a\x07t000000\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04'
+    printf '\x62\x15\x0a\x07t%06d\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04' "$nodes"
+}

@@ -120,6 +120,18 @@ void scale_make_live(model_writer *m, size_t size)
     output_of(m, "t", m->next);
 }
 
+/* The output, which joins `size` values of a name. */
+static void concat_all(model_writer *m, const char *name, size_t size, int64_t axis)
+{
+    begin_node(m, "Concat");
+    attribute_int(m, "axis", axis);
+    for (size_t i = 0; i < size; i++)
+        operand_of(m, name, i);
+    result_of(m, "t", 0);
+    end_node(m);
+    output_of(m, "t", 0);
+}
+
 void scale_make_equal(model_writer *m, size_t size)
 {
     input(m, "x", DTYPE_FLOAT, 1, four);
@@ -129,13 +141,7 @@ void scale_make_equal(model_writer *m, size_t size)
         result_of(m, "s", i);
         end_node(m);
     }
-    begin_node(m, "Concat");
-    attribute_int(m, "axis", 0);
-    for (size_t i = 0; i < size; i++)
-        operand_of(m, "s", i);
-    result_of(m, "t", 0);
-    end_node(m);
-    output_of(m, "t", 0);
+    concat_all(m, "s", size, 0);
 }
 
 void scale_make_foldable(model_writer *m, size_t size)
@@ -204,13 +210,7 @@ void scale_make_convolutions(model_writer *m, size_t size)
         result_of(m, "c", i);
         end_node(m);
     }
-    begin_node(m, "Concat");
-    attribute_int(m, "axis", 1);
-    for (size_t i = 0; i < size; i++)
-        operand_of(m, "c", i);
-    result_of(m, "t", 0);
-    end_node(m);
-    output_of(m, "t", 0);
+    concat_all(m, "c", size, 1);
 }
 
 void scale_make_affine(model_writer *m, size_t size)

@@ -2,16 +2,14 @@
  * Results equal those of Attention for all tokens at once. */
 #include "compiler/ir/compose.h"
 #include "compiler/states/states.h"
-#include "tests/compiler/support.h"
+#include "tests/compiler/states/tokens.h"
 
 #include <stdio.h>
 
 /* All sizes have whole vectors and a remainder for every instruction set. */
 enum { BOUND = 70, HEADS = 10, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, WINDOW = 20, LEVELS = 3 };
 
-static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
-
-/* The position of new rows comes from Attention itself, from TensorScatter, or from both by different inputs. */
+/* Who says where new rows go: Attention itself, TensorScatter, or one and the other by different inputs. */
 typedef enum form { PRESENT, PRESENT_FLAT, SCATTERED, SCATTERED_FROM_TOTAL, SCATTERED_ELSEWHERE, FORMS } form;
 
 /* The mask of a model: causal; causal with a bias per key; or a mask alone, which also hides every fifth key. Or all
@@ -29,12 +27,6 @@ typedef struct model {
     bool wide_mask;        /* f64 */
     bool read, given;      /* another node reads the keys; they are an output */
 } model;
-
-static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
-{
-    ok(b->graph->module, xcc_value_rename(must(b, v), name));
-    return v;
-}
 
 static xcc_value *fresh_input(xcc_builder *b, const model *m, const char *name, int64_t heads, int64_t count)
 {
@@ -88,7 +80,7 @@ static void make(xcc_builder *b, const model *m)
     if (m->form <= PRESENT_FLAT) {
         xcc_value *y = must(b, xcc_value_create(b->graph, NULL)), *next[2];
         for (size_t i = 0; i < 2; i++)
-            next[i] = must(b, xcc_value_create(b->graph, pairs[i].output));
+            next[i] = must(b, xcc_value_create(b->graph, cache_pairs[i].output));
         args.y = XCC_OUT(y);
         args.present_key = XCC_OUT(next[0]);
         args.present_value = XCC_OUT(next[1]);
@@ -121,7 +113,7 @@ static void make(xcc_builder *b, const model *m)
             next[i] = named(b,
                             xcc_apply(b, TensorScatter, y, .past_cache = XCC_IN(past[i]), .update = XCC_IN(fresh[i]),
                                       .write_indices = XCC_IN(at), .axis = -2),
-                            pairs[i].output);
+                            cache_pairs[i].output);
         args.k = XCC_IN(next[0]);
         args.v = XCC_IN(next[1]);
         args.nonpad_kv_seqlen = XCC_IN(must(b, total));
@@ -136,7 +128,7 @@ static void make(xcc_builder *b, const model *m)
 static void make_others(xcc_builder *b, const model *m)
 {
     xcc_value *keys = b->graph->inputs[3];
-    ck_assert_str_eq(keys->name, pairs[0].input);
+    ck_assert_str_eq(keys->name, cache_pairs[0].input);
     if (m->read)
         output(b, must(b, xcc_build_unary(b, XCVM_OP_Neg, keys)));
     if (m->given)
@@ -147,15 +139,10 @@ static void begin_model(compilation *c, int level, const model *m, bool states)
 {
     begin(c, level);
     c->options.states.cache_rows = m->rows;
-    c->options.states.pairs = states ? pairs : NULL;
+    c->options.states.pairs = states ? cache_pairs : NULL;
     c->options.states.pair_count = states ? 2 : 0;
     make(&c->b, m);
     make_others(&c->b, m);
-}
-
-static float element(size_t operand, int64_t token, int64_t column)
-{
-    return sinf((float)(operand * 1000 + (size_t)token * 31 + (size_t)column * 7) * 0.7f);
 }
 
 /* Queries, keys and values of tokens from `first` on. */
@@ -167,7 +154,7 @@ static void give_tokens(compiled_program *k, bool flat, int64_t first, int64_t c
         for (int64_t i = 0; i < heads * count * WIDTH; i++) {
             const int64_t p = i % WIDTH, head = flat ? i / WIDTH % heads : i / (WIDTH * count);
             const int64_t token = flat ? i / (WIDTH * heads) : i / WIDTH % count;
-            data[i] = element(operand, first + token, head * WIDTH + p);
+            data[i] = token_element(operand, first + token, head * WIDTH + p);
         }
         if (flat)
             compiled_set_input(k, operand, XCVM_F32, 3, DIMS(1, count, heads * WIDTH), data);
@@ -248,14 +235,8 @@ START_TEST(generation)
                 for (size_t p = 0; p < WIDTH; p++)
                     ck_assert_float_eq_tol(result(&k, m.form == PRESENT_FLAT, count, t, h)[p],
                                            expected[first + t][h][p], 1e-5f);
-        for (size_t i = 0; i < xcvm_program_state_count(k.program) && in_place; i++)
-            if (strcmp(xcvm_program_state_at(k.program, i)->name, "past_value") == 0) {
-                const float *now = xcvm_value_data(xcvm_session_get_state(k.session, i));
-                ck_assert(memory == NULL || memory == now);
-                memory = now;
-                ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
-                ck_assert_float_eq(now[(first + count) * WIDTH], 0);
-            }
+        if (in_place)
+            check_value_cache(&k, BOUND, WIDTH, first, count, &memory);
     }
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
@@ -341,7 +322,7 @@ START_TEST(what_stays)
     CHECK_COUNT(&c, Attention, 1);
     ck_assert(test_bytes_sink(&messages, "", 1));
     for (size_t i = 0; i < 2; i++) {
-        snprintf(expected, sizeof expected, "state %s is written in full in each run: ", pairs[i].input);
+        snprintf(expected, sizeof expected, "state %s is written in full in each run: ", cache_pairs[i].input);
         const char *line = strstr(messages.at, expected);
         ck_assert_msg(line != NULL && strstr(line, others[_i].why) != NULL, "%s", messages.at);
     }

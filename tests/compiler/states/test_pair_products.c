@@ -2,14 +2,12 @@
  * appended in place. Results equal those of the model for all tokens at once. */
 #include "compiler/ir/compose.h"
 #include "compiler/states/states.h"
-#include "tests/compiler/support.h"
+#include "tests/compiler/states/tokens.h"
 
 #include <stdio.h>
 
 /* All sizes have whole vectors and a remainder for every instruction set. */
 enum { BOUND = 70, HEADS = 4, KEY_HEADS = 2, WIDTH = 37, TOKENS = 69, PROMPT = 50, LEVELS = 3 };
-
-static const xcc_state_pair pairs[] = {{"present_key", "past_key"}, {"present_value", "past_value"}};
 
 /* REPEATED: heads of keys and values are repeated for several of queries. The others are not as they have to be. */
 typedef enum variant {
@@ -29,13 +27,7 @@ typedef struct model {
     variant variant;
 } model;
 
-static xcc_value *named(xcc_builder *b, xcc_value *v, const char *name)
-{
-    ok(b->graph->module, xcc_value_rename(must(b, v), name));
-    return v;
-}
-
-/* The number of rows as a model computes it: a scalar. */
+/* How many rows there are, as models ask for it: a number. */
 static xcc_value *rows_of(xcc_builder *b, xcc_value *v)
 {
     return xcc_build_gather(b, xcc_apply(b, Shape, y, .x = XCC_IN(v), .start = 0, .end = INT64_MAX),
@@ -87,10 +79,10 @@ static void make(xcc_builder *b, const model *m)
                                                                 : HEADS,
                               -1, i == 2 ? width : WIDTH));
     for (size_t i = 0; i < 2; i++) {
-        past[i] = input(b, pairs[i].input, XCVM_F32, 4, DIMS(1, key_heads(m), -2, i == 1 ? width : WIDTH));
+        past[i] = input(b, cache_pairs[i].input, XCVM_F32, 4, DIMS(1, key_heads(m), -2, i == 1 ? width : WIDTH));
         xcc_value *const parts[] = {m->variant == IN_FRONT ? fresh[i + 1] : past[i],
                                     m->variant == IN_FRONT ? past[i] : fresh[i + 1]};
-        present[i] = named(b, xcc_build_concat(b, 2, parts, i == 0 ? -2 : 2), pairs[i].output);
+        present[i] = named(b, xcc_build_concat(b, 2, parts, i == 0 ? -2 : 2), cache_pairs[i].output);
     }
     xcc_value *rows[] = {present[0], present[1]};
     for (size_t i = 0; i < 2 && key_heads(m) != HEADS; i++)
@@ -115,14 +107,9 @@ static void begin_model(compilation *c, int level, const model *m, bool states)
 {
     begin(c, level);
     c->options.states.cache_rows = m->rows;
-    c->options.states.pairs = states ? pairs : NULL;
+    c->options.states.pairs = states ? cache_pairs : NULL;
     c->options.states.pair_count = states ? 2 : 0;
     make(&c->b, m);
-}
-
-static float element(size_t operand, int64_t token, int64_t column)
-{
-    return sinf((float)(operand * 1000 + (size_t)token * 31 + (size_t)column * 7) * 0.7f);
 }
 
 static xcvm_status run_tokens(compiled_program *k, const model *m, int64_t first, int64_t count)
@@ -132,7 +119,7 @@ static xcvm_status run_tokens(compiled_program *k, const model *m, int64_t first
         const int64_t heads = operand == 0 ? HEADS : key_heads(m);
         float data[HEADS * TOKENS * WIDTH];
         for (int64_t i = 0; i < heads * count * WIDTH; i++)
-            data[i] = element(operand, first + i / WIDTH % count, i / (WIDTH * count) * WIDTH + i % WIDTH);
+            data[i] = token_element(operand, first + i / WIDTH % count, i / (WIDTH * count) * WIDTH + i % WIDTH);
         compiled_set_input(k, operand, XCVM_F32, 4, DIMS(1, heads, count, WIDTH), data);
     }
     return xcvm_session_run(k->session, NULL, &error);
@@ -181,14 +168,7 @@ START_TEST(generation)
         const float *y = xcvm_value_data(xcvm_session_get_output(k.session, 0));
         for (int64_t i = 0; i < HEADS * count * WIDTH; i++)
             ck_assert_float_eq_tol(y[i], expected[i / (count * WIDTH)][first + i / WIDTH % count][i % WIDTH], 1e-5f);
-        for (size_t i = 0; i < xcvm_program_state_count(k.program); i++)
-            if (strcmp(xcvm_program_state_at(k.program, i)->name, "past_value") == 0) {
-                const float *now = xcvm_value_data(xcvm_session_get_state(k.session, i));
-                ck_assert(memory == NULL || memory == now);
-                memory = now;
-                ck_assert_float_eq(now[(BOUND + first) * WIDTH + 2], element(2, first, WIDTH + 2));
-                ck_assert_float_eq(now[(first + count) * WIDTH], 0);
-            }
+        check_value_cache(&k, BOUND, WIDTH, first, count, &memory);
     }
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 2), XCVM_OUT_OF_RANGE);
     ck_assert_int_eq(run_tokens(&k, &m, TOKENS, 1), XCVM_OK);
