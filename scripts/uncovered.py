@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """uncovered.py: fails if an instruction or an operator of the import lacks a random case, a benchmark entry or a gradient
-fragment without a reason in tests/uncovered.txt, or if a reason there is no longer needed.
+fragment, or a pass lacks a test, without a reason in tests/uncovered.txt, or if a reason there is no longer needed. It also
+fails for a pass that is declared and not in the table of passes.
 
 An operator that becomes instructions needs a random case, and so does every instruction. An instruction is covered by an
 operator that becomes it. Element-wise instructions get all three from their definitions (tests/definitions.py)."""
@@ -16,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 import definitions  # noqa: E402
 
 HOME = {"random": "a case to tests/differential/", "bench": "an entry to bench/operators_compute.py or operators_move.py",
-        "gradient": "a fragment to tests/make_gradient_cases.py"}
+        "gradient": "a fragment to tests/make_gradient_cases.py", "pass": "a test to tests/compiler/"}
 
 
 def words(pattern):
@@ -36,6 +37,28 @@ def measured():
     """The operators of the benchmark."""
     command = ["/usr/bin/python3", "-B", os.path.join(ROOT, "bench", "operators.py"), "--operators"]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+
+
+def source(pattern):
+    """The texts of files, joined."""
+    texts = []
+    for path in glob.glob(os.path.join(ROOT, pattern), recursive=True):
+        with open(path, encoding="utf-8") as file:
+            texts.append(file.read())
+    return "\n".join(texts)
+
+
+def passes():
+    """Passes of the table, and passes that are declared."""
+    table = re.findall(r"^    X\((\w+), \d", source("compiler/driver/pass_table.h"), re.M)
+    return set(table), set(re.findall(r"^xcvm_status xcc_pass_(\w+)\(xcc_module \*m\);", source("compiler/*/*.h"), re.M))
+
+
+def untested(table):
+    """Passes without a test file of their name, which no test names either."""
+    tests = source("tests/compiler/**/*.[ch]") + source("tests/tools/*.sh")
+    return {name for name in table if not glob.glob(os.path.join(ROOT, f"tests/compiler/*/test_{name}*.c"))
+            and not re.search(rf'xcc_pass_{name}\b|"{name}"|--dump-after {name}\b', tests)}
 
 
 def reasons():
@@ -67,14 +90,18 @@ def main():
     missing |= {("bench", name) for name in set(instructions) - reached(measured())}
     missing |= {("gradient", name) for name, instruction in instructions.items()
                 if instruction.gradient not in ("none", "zero") and name not in reached(fragments)}
+    table, declared = passes()
+    missing |= {("pass", name) for name in untested(table)}
     allowed = reasons()
     for kind, name in sorted(missing - allowed):
-        print(f"{name} has no {kind} case: add {HOME[kind]}, or a reason to tests/uncovered.txt")
+        print(f"{name} has no case of kind {kind}: add {HOME[kind]}, or a reason to tests/uncovered.txt")
     for kind, name in sorted(allowed - missing):
         print(f"tests/uncovered.txt: {name} needs no reason for {kind}: it has a case, or does not exist")
-    print(f"{len(instructions)} instructions and {len(operators)} operators, {len(allowed)} exempt, "
+    for name in sorted(declared - table):
+        print(f"xcc_pass_{name} is declared, and compiler/driver/pass_table.h does not list it, so that it never runs")
+    print(f"{len(instructions)} instructions, {len(operators)} operators and {len(table)} passes, {len(allowed)} exempt, "
           f"{len(missing - allowed)} uncovered, {len(allowed - missing)} reasons too many")
-    sys.exit(missing != allowed)
+    sys.exit(missing != allowed or bool(declared - table) or not table)
 
 
 if __name__ == "__main__":
