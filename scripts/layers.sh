@@ -36,7 +36,9 @@ compiler/gradients: compiler/ir
 compiler/onnx_model: compiler/ir
 compiler/import_onnx/lower: compiler/ir compiler/onnx_model compiler/gradients
 compiler/import_onnx/contrib: compiler/ir compiler/onnx_model compiler/import_onnx/lower
-compiler/import_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower compiler/import_onnx/contrib
+compiler/import_onnx/ml: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/import_onnx/plus: compiler/ir compiler/onnx_model compiler/import_onnx/lower
+compiler/import_onnx: compiler/ir compiler/onnx_model compiler/import_onnx/lower compiler/import_onnx/contrib compiler/import_onnx/ml compiler/import_onnx/plus
 compiler/export_onnx: compiler/ir compiler/onnx_model
 compiler/export_c/c_runtime:
 compiler/export_c: compiler/export_c/c_runtime

@@ -1,5 +1,5 @@
 /* Lowering of the operators of ai.onnx.ml that prepare features. */
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 #include "ops/util/keys.h"
 

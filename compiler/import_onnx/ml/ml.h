@@ -1,6 +1,6 @@
 /* Helpers for the lowerings of ai.onnx.ml. */
-#ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_H
-#define XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_H
+#ifndef XCVM_COMPILER_IMPORT_ONNX_ML_ML_H
+#define XCVM_COMPILER_IMPORT_ONNX_ML_ML_H
 
 #include "compiler/import_onnx/lower/lower.h"
 

@@ -1,5 +1,5 @@
 /* Lowering of the support vector machines of ai.onnx.ml. */
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 typedef struct machine {
     xcvm_text kernel;

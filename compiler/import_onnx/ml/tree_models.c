@@ -1,5 +1,5 @@
 /* TreeEnsembleClassifier and TreeEnsembleRegressor: nodes named by tree and number. */
-#include "compiler/import_onnx/lower/ml_trees.h"
+#include "compiler/import_onnx/ml/trees.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* ONNX+: GetItem and SetItem, NumPy's x[...] with an entry of slice_specs for each axis. */
-#include "compiler/import_onnx/lower/plus.h"
+#include "compiler/import_onnx/plus/plus.h"
 
 /* The entries of slice_specs: all of the axis, one index, a slice of two or three numbers, a list of indices. */
 enum { ALL, INDEX, RANGE, STRIDED, LIST };

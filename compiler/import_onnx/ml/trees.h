@@ -1,8 +1,8 @@
 /* Forests of decision trees on their way from attributes to the tables of TreeEnsemble. */
-#ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_TREES_H
-#define XCVM_COMPILER_IMPORT_ONNX_LOWER_ML_TREES_H
+#ifndef XCVM_COMPILER_IMPORT_ONNX_ML_TREES_H
+#define XCVM_COMPILER_IMPORT_ONNX_ML_TREES_H
 
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 /* In the order of version 5's numbers. */
 typedef enum xcc_tree_mode {

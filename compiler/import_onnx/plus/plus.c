@@ -1,5 +1,5 @@
 /* Operands of ONNX+ operators. */
-#include "compiler/import_onnx/lower/plus.h"
+#include "compiler/import_onnx/plus/plus.h"
 
 static bool is_null(const xcc_value *v)
 {

@@ -1,5 +1,5 @@
 /* ONNX+: lowering of sequences. */
-#include "compiler/import_onnx/lower/plus.h"
+#include "compiler/import_onnx/plus/plus.h"
 
 xcvm_status xcc_lower_plus_sequence_constants(xcc_lowering *n)
 {

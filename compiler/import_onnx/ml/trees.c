@@ -1,5 +1,5 @@
 /* Tree ensembles of ai.onnx.ml: nodes that attributes list in any order become the tables of one TreeEnsemble. */
-#include "compiler/import_onnx/lower/ml_trees.h"
+#include "compiler/import_onnx/ml/trees.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* ONNX+, Chainer Compiler's operators (domain org.chainer): what their lowerings share. */
-#ifndef XCVM_COMPILER_IMPORT_ONNX_LOWER_PLUS_H
-#define XCVM_COMPILER_IMPORT_ONNX_LOWER_PLUS_H
+#ifndef XCVM_COMPILER_IMPORT_ONNX_PLUS_PLUS_H
+#define XCVM_COMPILER_IMPORT_ONNX_PLUS_PLUS_H
 
 #include "compiler/import_onnx/lower/lower.h"
 

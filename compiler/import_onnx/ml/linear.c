@@ -1,5 +1,5 @@
 /* Lowering of the linear models of ai.onnx.ml. */
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 /* x * weights + intercepts for `targets` targets, whose coefficients follow one another. */
 static xcvm_status scores(xcc_lowering *n, size_t targets, xcvm_floats coefficients, xcvm_floats intercepts,

@@ -1,5 +1,5 @@
 /* Lowering of the maps of ai.onnx.ml. */
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 xcvm_status xcc_lower_ml_zip_map(xcc_lowering *n)
 {

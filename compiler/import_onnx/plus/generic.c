@@ -1,6 +1,6 @@
 /* ONNX+: operators that take tensors and sequences alike, null, element types as values, and functions of the host. */
 #include "compiler/import_onnx/lower/loop.h"
-#include "compiler/import_onnx/lower/plus.h"
+#include "compiler/import_onnx/plus/plus.h"
 
 static bool is_sequence(const xcc_value *v) { return v->type.kind == XCVM_KIND_SEQUENCE; }
 

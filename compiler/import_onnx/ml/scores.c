@@ -1,5 +1,5 @@
 /* Scores, labels and transforms that the models of ai.onnx.ml share. */
-#include "compiler/import_onnx/lower/ml.h"
+#include "compiler/import_onnx/ml/ml.h"
 
 xcc_value *xcc_ml_numbers(xcc_lowering *n, xcvm_dtype dtype, size_t rows, size_t columns, const double *numbers)
 {

@@ -1,5 +1,5 @@
 /* ONNX+: layers, losses and what their gradients need. */
-#include "compiler/import_onnx/lower/plus.h"
+#include "compiler/import_onnx/plus/plus.h"
 #include "ops/image/sampling.h"
 #include "ops/table/table.h"
 #include "proto/arguments.h"
