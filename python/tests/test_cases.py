@@ -65,8 +65,8 @@ def split(text):
     return parts
 
 
-def literals(texts):
-    """The values of literals: plain numbers by NumPy, others by the assembler."""
+def literals(texts, folder):
+    """The values of literals: plain numbers by NumPy, others, as those of files, by the assembler."""
     values, others = {}, []
     for text in texts:
         found = re.match(r"(f32|f64|i64|i32|bool|u8|i8)(\[([0-9x]*)\])? ?(.*)\Z", text, re.S)
@@ -85,7 +85,7 @@ def literals(texts):
         for i, text in enumerate(others):
             outputs.append(f"output y{i} ?")
             lines += [f"${i + 1} = Identity({text})", f"Out(${i + 1}, name=\"y{i}\")"]
-        made = xcvm.load(xcvm.assemble("\n".join(["xcvm 1", *outputs, *lines])))()
+        made = xcvm.load(xcvm.assemble("\n".join(["xcvm 1", *outputs, *lines]), str(folder)))()
         for text, value in zip(others, made if len(others) > 1 else [made]):
             values[text] = value
     return values
@@ -109,7 +109,8 @@ def attribute(text):
 class Case:
     """A case: instructions, expectations, gradients."""
 
-    def __init__(self, lines):
+    def __init__(self, lines, folder):
+        self.constants = {}
         self.instructions, self.expected, self.gradients, self.refused = [], [], [], False
         text = set()
         for line in lines:
@@ -120,7 +121,12 @@ class Case:
                 self.gradients.append(line[9:])
             elif word == "refuse":
                 self.refused = True
-            elif word in ("input", "output", "state", "constant", "library", "producer", "metadata") or line.endswith(":"):
+            elif word == "constant":
+                found = re.match(r"constant (\S+) (\S+) =\s*(.*)\Z", line, re.S)
+                if found is None:
+                    raise Skip(line[:40])
+                self.constants[found[1]] = f"{found[2]} {found[3]}"
+            elif word in ("input", "output", "state", "library", "producer", "metadata") or line.endswith(":"):
                 raise Skip(word)
             elif not line.startswith("Free("):
                 self.instructions.append(self.read(line, text))
@@ -130,7 +136,7 @@ class Case:
         for line in self.gradients:
             if "=" in line.split("rtol")[0]:
                 text.update(part for part in split(line.split("=", 1)[1].strip()))
-        self.values = literals(sorted(text))
+        self.values = literals(sorted(text), folder)
 
     @staticmethod
     def parts(text):
@@ -168,14 +174,15 @@ class Case:
             operands.append(operand)
         return name, operands, attributes, results
 
-    @staticmethod
-    def operand(part, text):
+    def operand(self, part, text):
         if part == "_":
             return None
         if part.startswith("$"):
             return int(part[1:])
         if part.startswith("@"):
-            raise Skip("constant")
+            if part[1:] not in self.constants:
+                raise Skip(part)
+            part = self.constants[part[1:]]
         text.add(part)
         return part
 
@@ -343,7 +350,7 @@ class Cases(unittest.TestCase):
             for name, lines in cases_of(path):
                 where = f"{path.stem}, {name}"
                 try:
-                    case = Case(lines)
+                    case = Case(lines, path.parent)
                 except (Skip, xcvm.Error):
                     counts["skipped"] += 1
                     continue
