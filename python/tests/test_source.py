@@ -1,6 +1,8 @@
 """Programs compiled from Python source, compared with Python."""
 
+import linecache
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -56,6 +58,52 @@ class Syntax(Case):
         for function, calls in cases_syntax.CASES:
             with self.subTest(function.__name__):
                 self.check(function, calls)
+
+
+try:
+    import cases_torch
+    import torch
+except ImportError:
+    cases_torch = None
+
+
+@unittest.skipIf(cases_torch is None, "torch is not installed")
+class Torch(Case):
+    def test_expressions(self):
+        """The expressions of a family are one program, and one each if that fails."""
+        c = cases_torch
+        for family, expressions in c.EXPRESSIONS.items():
+            with tempfile.TemporaryDirectory() as directory:
+                path = Path(directory, f"{family}.py")
+                lines = ["import torch", "import torch.nn.functional as F"]
+                lines += [f"def f{n}(x, m, v, i):\n    return {text}" for n, text in enumerate(expressions)]
+                lines.append("def together(x, m, v, i):\n    return " + ", ".join(f"f{n}(x, m, v, i)" for n in range(len(expressions))) + ",")
+                path.write_text("\n".join(lines) + "\n")
+                space = {}
+                exec(compile(path.read_text(), str(path), "exec"), space)
+                linecache.checkcache(str(path))
+                arguments = c.X, c.M, c.V, c.I
+                try:
+                    program = xcvm.compile(space["together"], *arguments, optimize=0)
+                    results = program(*arguments)
+                except Exception as error:
+                    for n, text in enumerate(expressions):
+                        with self.subTest(f"{family}: {text}"):
+                            program = xcvm.compile(space[f"f{n}"], *arguments, optimize=0)
+                            self.same(program(*arguments), space[f"f{n}"](*arguments), text)
+                    with self.subTest(family):
+                        raise error
+                    continue
+                for text, got, wanted in zip(expressions, results, space["together"](*arguments)):
+                    with self.subTest(f"{family}: {text}"):
+                        self.same(got, wanted, text)
+
+    def test_modules(self):
+        for module, calls in cases_torch.modules():
+            with self.subTest(type(module).__name__), torch.no_grad():
+                program = xcvm.compile(module, *calls[0])
+                for arguments in calls:
+                    self.same(program(*arguments), module(*arguments), arguments[1:])
 
 
 class RandomPrograms(unittest.TestCase):
