@@ -33,7 +33,7 @@ void case_append(case_reason *why, const char *format, ...)
     va_end(arguments);
 }
 
-/* Element i of numbers that have no other meaning, as doubles; complex ones have two. */
+/* Elements of numeric types as doubles; complex ones have two. */
 static bool element_is_close(xcvm_dtype dtype, const void *a, const void *b, size_t i, case_tolerance tolerance,
                              double *got, double *expected)
 {
@@ -163,7 +163,7 @@ static bool compare_range(const comparison *c, const char *what, const xcvm_valu
     return true;
 }
 
-/* NULL, and the case has failed, if there is none of that name. */
+/* Returns NULL, and records a failure, if there is none of that name. */
 static const xcvm_value *find_result(const comparison *c, const xcvm_program *program, const xcvm_session *session,
                                      const case_expectation *e)
 {

@@ -262,8 +262,8 @@ static bool copy_outputs(case_checking *c, const compiled *k, size_t first, xcvm
     return true;
 }
 
-/* The Hessian times the directions, against differences of the gradient along them. Where values are stated there are
- * none, so that it is run and no more. */
+/* The Hessian times the directions, compared with differences of the gradient along them. If the case states gradients,
+ * only runs it. */
 static bool compare_second(case_checking *c, compiled *k)
 {
     const double h = c->gradient->step;

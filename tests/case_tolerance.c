@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-/* Those that round besides optimizers and element-wise ones that cost as much as a transcendental function. What is
- * missing here is compared exactly, so that its cases fail rather than pass unseen. */
+/* Instructions that round, besides optimizers and element-wise ones that cost as much as a transcendental function. An
+ * omission is compared exactly, so its cases fail. */
 static const xcvm_opcode rounding[] = {
     XCVM_OP_Softsign,
     XCVM_OP_HardSwish,

@@ -85,7 +85,7 @@ static bool read_conv(xcc_c_export *x, const xcvm_BlockedConv_args *a, conv *c)
     for (int i = 0; winograd && i < axes; i++)
         if (axes > 2 || a->dilations.at[i] != 1 || c->plain)
             return xcc_c_refuse(x, "C export does not support Winograd's algorithm for volumes or dilated windows");
-    /* y as it is before pooling. */
+    /* y before pooling. */
     xcvm_value from = *a->x, to = *a->y;
     from.rank = to.rank = (int8_t)(axes + 2);
     for (int i = 0; i < axes + 2; i++) {

@@ -11,7 +11,7 @@
 static const char *single(xcc_c_export *x, double value) { return xcc_c_number(x, XCVM_F32, (double)(float)value); }
 static size_t size_of(const xcvm_value *v) { return xcvm_dtype_size((xcvm_dtype)v->dtype); }
 
-/* Those of c_runtime/blocks.h. */
+/* Forms of c_runtime/blocks.h. */
 static const char *block_type(const xcvm_value *v)
 {
     const xcvm_dtype dtype = v != NULL ? (xcvm_dtype)v->dtype : XCVM_U8;

@@ -253,7 +253,7 @@ static bool write_unary(xcc_c_export *x, const xcc_c_step *step, const line *l)
     return done;
 }
 
-/* Those that the list does not have; NULL: none of them. */
+/* Formulas of instructions that the list lacks; NULL: none. */
 static const char *unary_expression(const xcc_c_step *step)
 {
     switch (step->schema->opcode) {

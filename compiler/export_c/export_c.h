@@ -136,7 +136,7 @@ bool xcc_c_joins_pool(const xcc_c_export *x, const xcc_c_step *step, const xcc_c
 
 /* Element types that C code computes with. Others are only moved, or unpacked by the rows that support them. */
 #define XCC_C_NUMBERS (XCVM_TYPES_F32_F64 | XCVM_TYPES_INT | XCVM_TYPES_BOOL)
-/* "float", "int64_t"; of types that are no numbers in C, of what holds their bits. NULL: there is none. */
+/* "float", "int64_t"; for types that are no numbers in C, the type of their bits. NULL: there is none. */
 const char *xcc_c_type(xcvm_dtype dtype);
 /* "f32", "i64", as in names of functions. */
 const char *xcc_c_suffix(xcvm_dtype dtype);
@@ -173,7 +173,7 @@ void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to);
 xcvm_status xcc_c_write_files(xcc_c_export *x);
 /* Formats in the arena; never NULL. */
 const char *xcc_c_format(xcc_c_export *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A number of f32, as those that results are clamped to. */
+/* An f32 number, such as the bounds of results. */
 static inline const char *xcc_c_bound(xcc_c_export *x, float value) { return xcc_c_number(x, XCVM_F32, (double)value); }
 #define xcc_c_line(x, ...) xcc_c_put(&(x)->body, __VA_ARGS__)
 

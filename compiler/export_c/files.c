@@ -98,7 +98,7 @@ static bool write_constants(xcc_c_export *x)
     return sent;
 }
 
-/* The file has the program's data as it is, in which each constant has its offset. */
+/* The file contains the program's data unchanged, in which each constant has its offset. */
 static bool write_weights(const xcc_c_export *x)
 {
     return x->options->weights.call == NULL || x->image->data_bytes == 0 ||
@@ -345,7 +345,7 @@ static void write_demands(xcc_c_export *x, xcc_c_text *to)
     }
 }
 
-/* Loops that choose between numbers, as most functions do, are vectors only where a comparison need not raise flags. */
+/* gcc vectorizes loops that select between numbers, as most functions do, only if comparisons need not raise flags. */
 static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
 {
     xcc_c_put(
@@ -358,7 +358,7 @@ static void write_arithmetic(const xcc_c_export *x, xcc_c_text *to)
         x->vectors ? "\"fp-contract=fast\", " : "");
 }
 
-/* Blocks of outputs that tiles are written for: those that a product has, and no more than there are tiles for. */
+/* Numbers of blocks of outputs that tiles are unrolled for: those that a product has, up to the maximum. */
 static int output_blocks(const xcc_c_export *x)
 {
     const int64_t blocks = (x->outputs + XCVM_CHANNEL_BLOCK - 1) / XCVM_CHANNEL_BLOCK;

@@ -1,4 +1,4 @@
-/* Instructions that take indices, and those that order elements, as C. */
+/* Instructions with indices, and sorting instructions, as C. */
 #include "compiler/export_c/export_c.h"
 #include "ops/data/gather.h"
 

@@ -150,7 +150,7 @@ static bool write_slice(xcc_c_export *x, xcc_c_step *step)
         const int64_t last = by < 0 ? size - 1 : size;
         start = start < 0 ? 0 : start > last ? last : start;
         begin += start * from[axis];
-        /* A step may be anything where there is none to take. */
+        /* A step that is never taken may have any value. */
         from[axis] *= a->y->dims[axis] > 1 ? by : 0;
     }
     xcc_c_axes axes = {.rank = 0};

@@ -1,5 +1,5 @@
-/* The text of exported C: writing it, and choosing the functions that it calls out of those of c_runtime/ and of the
- * machine's own sources, definition by definition. */
+/* The text of exported C: writes it, and selects the called functions from c_runtime/ and from the VM's sources,
+ * definition by definition. */
 #include "base/array.h"
 #include "base/decimal.h"
 #include "compiler/export_c/export_c.h"
@@ -234,7 +234,7 @@ static void cut(library *l)
         while (last > line && last[-1] == ' ')
             last--;
         const bool directive = *line == '#' && !comment;
-        /* Calls of macros that make definitions are none themselves. */
+        /* Calls of macros that define something are no definitions themselves. */
         while (directive && depth == 0 && conditions == 0 && begin < line && isspace((unsigned char)*begin))
             begin++;
         if (directive && depth == 0 && conditions == 0 && begin < line && *begin != '/')

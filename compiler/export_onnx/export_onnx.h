@@ -25,7 +25,7 @@ typedef struct xcc_onnx_writer {
     int64_t opset; /* the lowest opset that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;
-    char **names;    /* by a constant's id, of its initializer; NULL: it is none yet */
+    char **names;    /* name of the initializer, by a constant's id; NULL: not yet written */
     size_t numbered; /* names that were made up */
     xcc_table node_names;
     xcc_table output_names; /* of the model */
@@ -35,8 +35,8 @@ typedef struct xcc_onnx_writer {
     const xcc_node *node; /* at hand */
 } xcc_onnx_writer;
 
-/* Notes that the node at hand, or the model where there is none, cannot be written, and why. Returns XCVM_OK, so that
- * the others are looked at, too. */
+/* Records why the current node, or the model if there is none, cannot be written. Returns XCVM_OK, so that the others
+ * are checked, too. */
 xcvm_status xcc_onnx_refuse(xcc_onnx_writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends a node with space for these numbers of names; NULL with the module's error set. The caller fills in `outputs`
  * and `inputs`. */

@@ -84,7 +84,7 @@ static xcvm_status reserve_outputs(xcc_importer *imp, const Onnx__GraphProto *g)
     return XCVM_OK;
 }
 
-/* Refuses a name that is no input with a default, and lists those that are. */
+/* Fails for a name that is no input with a default, and lists the inputs with defaults. */
 static xcvm_status unknown_default(const xcc_importer *imp, const Onnx__GraphProto *g, const xcc_table *initializers,
                                    const char *name)
 {
@@ -106,7 +106,7 @@ static xcvm_status unknown_default(const xcc_importer *imp, const Onnx__GraphPro
                           count > 0 ? list : "none");
 }
 
-/* Which initializers stay inputs: those that the options name. */
+/* Finds the initializers that stay inputs: those that the options name. */
 static xcvm_status list_defaults(xcc_importer *imp, const Onnx__GraphProto *g)
 {
     xcc_module *m = imp->m;
@@ -223,8 +223,8 @@ static xcvm_status list_read_names(xcc_module *m, const Onnx__GraphProto *g, xcc
     return XCVM_OK;
 }
 
-/* An input that nothing reads, or that lends nothing but its element type, may have any shape; ONNX's own cases give
- * such ones another than they declare. */
+/* An input that is unused, or used only for its element type, may have any shape; ONNX's own cases pass other shapes
+ * than they declare. */
 static xcvm_status open_unread_inputs(const xcc_importer *imp)
 {
     const xcc_graph *g = imp->m->graph;

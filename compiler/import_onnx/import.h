@@ -11,7 +11,7 @@ xcvm_status xcc_opsets_read(xcc_module *m, Onnx__OperatorSetIdProto *const *opse
 
 /* Lists the model's functions (import_functions.c). */
 xcvm_status xcc_functions_read(xcc_importer *imp);
-/* The model's function that a node calls; NULL if its operator is none. */
+/* The model's function that a node calls; NULL if it calls none. */
 xcvm_status xcc_function_find(xcc_importer *imp, const Onnx__NodeProto *node, xcc_function **function);
 /* Fills its tables. */
 xcvm_status xcc_function_open(xcc_importer *imp, xcc_function *function);

@@ -9,7 +9,7 @@
  * before it fails. The message has one per line, as far as there is space; `report` (may be NULL) receives all. */
 xcvm_status xcc_import(xcc_module *m, const void *model, size_t count, const char *dir, xcvm_sink report);
 
-/* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
+/* Returns the operator of that name in a domain, "" for ONNX's own; NULL if there is none. */
 const xcc_operator_info *xcc_operator_info_find(const char *domain, const char *name);
 
 #endif

@@ -6,8 +6,7 @@
 
 extern const char xcc_fused_functions[];
 
-/* Elements of a long row that make one part of the range, where nothing is reduced; and those that are summed up in
- * f32. */
+/* Elements of a long row per part of the range, without reductions, and with sums in f32. */
 enum { CHUNK = 1024, STRETCH = 4096 };
 /* Flops worth a thread. */
 static const double grain_flops = 200000;

@@ -66,7 +66,7 @@ const char *xcc_cc_name(const xcc_options *options)
 
 size_t xcc_cc_flags(const xcc_options *options, const char *flags[XCC_MOST_FLAGS])
 {
-    /* Floating point as the machine's own kernels have it, so that elements come out the same. */
+    /* Floating-point options of the VM's kernels, so that elements are equal. */
     static const char *const always[] = {
         "-O3", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math",
         "-w"};

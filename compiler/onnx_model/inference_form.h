@@ -25,8 +25,8 @@ typedef struct xcc_rewritten {
     xcc_node_names names; /* of nodes that were in training form */
 } xcc_rewritten;
 
-/* Puts a model, whose messages are of the module's arena and may be changed, into inference form. `uses` says which
- * kinds of nodes change, XCC_USES_BATCH and XCC_USES_RANDOM. */
+/* Converts a model to inference form. The module's arena owns its messages, which may change. `uses` selects the kinds
+ * of nodes that change, XCC_USES_BATCH and XCC_USES_RANDOM. */
 xcvm_status xcc_inference_form_rewrite(xcc_module *m, Onnx__ModelProto *model, unsigned uses, xcc_rewritten *form);
 
 /* A whole field of a message that replaces another one; NULL: the field does not change. */

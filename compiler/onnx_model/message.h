@@ -30,7 +30,7 @@ const char *xcc_domain(const char *domain);
 /* The first version of the IR in which initializers that are inputs, too, are defaults that callers may override. */
 enum { XCC_DEFAULTS_VERSION = 4 };
 
-/* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
+/* Returns the operator of that name in a domain, "" for ONNX's own; NULL if there is none. */
 typedef const xcc_operator_info *(*xcc_operator_info_finder)(const char *domain, const char *name);
 /* The first opset that has it. */
 int64_t xcc_operator_since(const xcc_operator_info *op);

@@ -353,7 +353,7 @@ static xcvm_status is_gone(const writing *w, xcvm_wire info, bool *gone)
     }
 }
 
-/* A field as it is, or what `edit` has in its place. */
+/* Copies a field, or its replacement in `edit`. */
 static void put_field(writing *w, const uint8_t *start, const uint8_t *end, const xcc_edit *edit)
 {
     if (edit != NULL && edit->bytes != NULL)

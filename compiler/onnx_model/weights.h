@@ -45,7 +45,7 @@ typedef struct xcc_replacement {
     xcvm_sink data;                         /* NULL: they are in the model */
 } xcc_replacement;
 
-/* Writes the model with other values. Every other byte stays as it is, in its order. */
+/* Writes the model with other values. All other bytes are copied in order. */
 xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
                                 xcvm_error *error);
 

@@ -74,7 +74,7 @@ typedef struct blocks {
     uint8_t *zero_points;
 } blocks;
 
-/* Levels are those that were settled for the data; with moments they are settled now; else the nearest. */
+/* Levels that were chosen by the data; with moments they are chosen now; otherwise the nearest. */
 static xcvm_status round_matrix(quantizer *q, xcvm_arena *arena, const xcc_quant_node *n, const xcc_moments *moments,
                                 blocks *b)
 {

@@ -14,7 +14,7 @@ enum { XCC_BINS = 8192 };
 typedef struct xcc_statistics {
     double least, greatest;
     double moving_least, moving_greatest;
-    double width; /* of a bin; 0: nothing but zeros so far */
+    double width; /* width of a bin; 0: only zeros so far */
     uint64_t count, zeros;
     uint64_t batches;
     float lows[XCC_EXTREMES], highs[XCC_EXTREMES]; /* greatest magnitudes of batches below and above zero */

@@ -244,7 +244,7 @@ static Onnx__TensorProto *make_constant(quantizer *q, const char *name, int rank
     return xcc_tensor_proto(&q->m.arena, name, XCVM_F32, rank, dims, floats, count * sizeof *floats);
 }
 
-/* Makes `made`, the value of `t`, an initializer, in place of the one that it has if it has one. */
+/* Makes `made`, the value of `t`, an initializer, and replaces the existing one, if any. */
 static xcvm_status put_initializer(quantizer *q, xcc_quant_tensor *t, Onnx__TensorProto *made)
 {
     Onnx__GraphProto *g = q->graph;

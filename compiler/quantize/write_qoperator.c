@@ -116,7 +116,7 @@ static bool is_pass_on_integers(const quantizer *q, const xcc_quant_node *n)
            (q->opset >= 12 || !xcc_quant_is(n, "MaxPool")) && (q->opset >= 11 || !xcc_quant_is(n, "Resize"));
 }
 
-/* Puts a node that has no operator on integers: it computes in float, between the conversions. */
+/* Writes a node without an integer operator: it computes in float, between conversions. */
 static xcvm_status put_float(xcc_model_writer *w, const xcc_quant_node *n)
 {
     const quantizer *q = w->q;
@@ -143,7 +143,7 @@ static xcvm_status put_float(xcc_model_writer *w, const xcc_quant_node *n)
     return XCVM_OK;
 }
 
-/* Puts the operator on integers; *done is false, and nothing of it is read, if there is no such operator for it. */
+/* Writes the integer operator. *done is false, and nothing is written, if there is none. */
 static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool *done)
 {
     const quantizer *q = w->q;

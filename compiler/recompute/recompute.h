@@ -50,7 +50,7 @@ xcvm_status xcc_propose_chen(const xcc_forward *f, const xcc_proposals *to);
  * minimum time for each or, with `coarse`, the maximum, which leaves the most to liveness. */
 xcvm_status xcc_propose_lower_sets(const xcc_forward *f, bool coarse, const xcc_proposals *to);
 
-/* Puts all nodes of the top-level graph in the order of a list, and numbers them. */
+/* Sorts all nodes of the top-level graph in the order of a list, and numbers them. */
 void xcc_put_in_order(const xcc_module *m, xcc_node *const *nodes, size_t count);
 /* Moves to the end nodes that produce only program outputs larger than their operands, such as gradients of large
  * matrices by few rows. */

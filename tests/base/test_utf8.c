@@ -1,4 +1,4 @@
-/* Tests of UTF-8: every character there and back, and bytes that are none. */
+/* Tests of UTF-8: every character is encoded and decoded, and invalid bytes are detected. */
 #include "base/utf8.h"
 
 #include <check.h>

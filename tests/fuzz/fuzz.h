@@ -9,7 +9,7 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
-/* A target's own mutation: of structure (mutate.h), of bytes where there is none. */
+/* A target's own mutation: structural (mutate.h), or of bytes if there is none. */
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t count, size_t capacity, unsigned seed);
 /* libFuzzer's, or replay.c's, of bytes. */
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t count, size_t capacity);

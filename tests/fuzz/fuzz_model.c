@@ -1,5 +1,5 @@
-/* Any bytes as an ONNX model, as it is and in inference form: what compiles must pass the verifier, and runs under
- * limits. */
+/* Treats any bytes as an ONNX model, unchanged and in inference form: compiled programs must pass the verifier, and run
+ * within limits. */
 #include "fuzz.h"
 
 #include "compiler/onnx_model/onnx_model.h"

@@ -198,7 +198,7 @@ static const site *alike(mutation *m, const site *s)
     return s;
 }
 
-/* A value of the site, one of its items if it is repeated; NULL: there is none. */
+/* A value of the site, or one of its items if it is repeated; NULL: there is none. */
 static void *pick(mutation *m, const site *s)
 {
     if (!is_repeated(s->field))
@@ -207,7 +207,7 @@ static void *pick(mutation *m, const site *s)
     return count == 0 ? NULL : *(char **)member_of(s) + draw(m, count) * size_of(s->field->type);
 }
 
-/* A value for the site, of one alike; NULL: there is none. */
+/* A value for the site, from a similar one; NULL: there is none. */
 static const void *pick_alike(mutation *m, const site *s)
 {
     const void *value = pick(m, alike(m, s));

@@ -9,7 +9,7 @@
  * count; 0: the bytes are no such message, or it became larger than `capacity`. */
 size_t fuzz_mutate_message(const ProtobufCMessageDescriptor *descriptor, uint8_t *bytes, size_t count, size_t capacity,
                            unsigned seed);
-/* The same of a program file, whose data stays aligned. */
+/* The same for a program file, whose data stays aligned. */
 size_t fuzz_mutate_program(uint8_t *bytes, size_t count, size_t capacity, unsigned seed);
 
 #endif

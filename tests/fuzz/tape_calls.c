@@ -517,7 +517,7 @@ void fuzz_xcvm_tape_loop(tape_fuzz *f)
 
 /* ---- Op calls ---- */
 
-/* An instruction number that may not exist, with nothing but the tape. */
+/* An instruction number that may not exist, with only the tape as argument. */
 void fuzz_xcvm_call(tape_fuzz *f)
 {
     union {

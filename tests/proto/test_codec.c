@@ -48,7 +48,7 @@ static xcvm_status decode(const char *bytes, size_t count)
         ck_assert_int_eq(xcvm_image_encode(&again, NULL, (xcvm_sink){test_bytes_sink, &file_again}, &error), XCVM_OK);
         ck_assert(test_bytes_equal(&file, &file_again));
         test_bytes_free(&file_again);
-        /* And so does its text, whatever is in it. */
+        /* The same holds for its text, whatever it contains. */
         status = xcvm_assemble(text.at, text.length, NULL, (xcvm_sink){test_bytes_sink, &file_again}, &error);
         ck_assert_msg(status == XCVM_OK, "%s in\n%.*s", error.message, (int)text.length, text.at);
         ck_assert(test_bytes_equal(&file, &file_again));

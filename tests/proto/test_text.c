@@ -118,7 +118,7 @@ static void fill_attribute(const xcvm_field *f, void *args)
     }
 }
 
-/* An instruction of the row in which everything is given, or nothing that need not be. */
+/* An instruction of the definition with all fields, or with required fields only. */
 static test_bytes program_of(const xcvm_schema *schema, bool full)
 {
     static int32_t in[64], out[64];

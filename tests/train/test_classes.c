@@ -96,7 +96,7 @@ START_TEST(names)
     xcvm_program_destroy(loaded);
     ck_assert_int_eq(xct_trainer_create(model.at, model.length, &usual, &t, &error), XCVM_OK);
     check_classes(t);
-    /* Other names take the place of those that there are; the same number of entries stays. */
+    /* Other names replace the existing ones; the number of entries stays the same. */
     static const char *const others[] = {"x", "y"};
     ck_assert_int_eq(xct_trainer_set_classes(t, others, 2, &error), XCVM_OK);
     ck_assert_int_eq(xct_trainer_export(t, (xcvm_sink){test_bytes_sink, &again}, &error), XCVM_OK);

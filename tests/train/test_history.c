@@ -122,7 +122,7 @@ static xcvm_status go_on(const char *text, test_bytes *after, xcvm_error *error)
     return status;
 }
 
-/* A log is gone on with, or begun in an empty file; anything else stays as it is. */
+/* A log is continued, or begun in an empty file; other files do not change. */
 START_TEST(logs)
 {
 #define HEADER "step,epoch,loss,learning_rate\n"

@@ -19,7 +19,7 @@ static void close_to(double actual, double expected, const char *what)
 
 START_TEST(classes)
 {
-    /* Four examples of 6 classes: right, second, sixth, and one whose label is none. */
+    /* Four examples of 6 classes: ranked first, second, sixth, and one with an invalid label. */
     static const float scores[] = {9, 1, 2, 3, 4, 5, 1, 8, 9, 0, 0, 0, 0, 5, 4, 3, 2, 1, 1, 0, 0, 0, 0, 0};
     static const int64_t labels[] = {0, 1, 0, -100};
     xct_measure m = {.task = XCT_CLASSES, .axis = 1};

@@ -1,4 +1,4 @@
-/* Schedules: their values at steps, and texts that are none. */
+/* Tests of schedules: their values at steps, and invalid texts. */
 #include "tests/suites.h"
 #include "train/schedule.h"
 

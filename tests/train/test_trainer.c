@@ -437,7 +437,7 @@ START_TEST(many_checkpoints)
     ck_assert_int_eq(access(in_folder("saved/step-000000003000.safetensors"), R_OK), 0);
     ck_assert_int_eq(access(in_folder("saved/step-000000002999.safetensors"), R_OK), 0);
     ck_assert_str_eq(path, in_folder("saved/step-000000003000.safetensors"));
-    /* And no other. */
+    /* No other model is accepted. */
     DIR *saved = opendir(in_folder("saved"));
     ck_assert_ptr_nonnull(saved);
     size_t count = 0;

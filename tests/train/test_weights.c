@@ -341,7 +341,7 @@ static void observe(void *user, const xct_progress *progress)
     memcpy(e->best, e->last, sizeof e->best);
 }
 
-/* With so much momentum the loss falls, and then rises again. */
+/* With this momentum the loss falls, and then rises again. */
 static const xcc_options swinging = {.size = sizeof swinging, .train = "sgd:lr=0.1,momentum=0.98"};
 static const xct_trainer_options swinging_options = {.size = sizeof swinging_options, .compile = &swinging};
 

@@ -117,8 +117,7 @@ static void check_cancelled(xcvm_session *session, const long_case *c)
                   c->instruction, status == XCVM_OK ? "it succeeds" : error.message, c->body);
 }
 
-/* Time is that of the processor, the best of some tries: the machine may have other things to do, and take pages away
- * from this one. */
+/* Processor time, the minimum of several tries: other processes may delay the test or evict its pages. */
 static void check_deadline(xcvm_session *session, const long_case *c)
 {
     const xcvm_run_options deadline = {.size = sizeof deadline, .timeout_ns = 100 * MILLISECOND};

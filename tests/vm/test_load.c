@@ -71,7 +71,7 @@ START_TEST(described)
 }
 END_TEST
 
-/* The strings of a mapped file are those that were verified, whatever is written over it. */
+/* The strings of a mapped file stay as verified, whatever is written to the file. */
 START_TEST(overwritten_strings)
 {
     char path[] = "/tmp/xcvm_test_XXXXXX";

@@ -63,7 +63,7 @@ START_TEST(loops_infer_once)
         ck_assert_uint_eq(inferences_of_run(session), 0);
         CHECK_F32(session, 0, -32, -64);
     }
-    /* Another count of iterations is no other type; another size is. */
+    /* Another number of iterations does not change types; another size does. */
     set_i64(session, 0, 0, NULL, (const int64_t[]){2});
     ck_assert_uint_eq(inferences_of_run(session), 0);
     CHECK_F32(session, 0, -4, -8);

@@ -193,7 +193,7 @@ static void print_classes(const struct trial *trial, struct buffer *text)
         buffer_format(text, "; %s", trial->classes.data);
 }
 
-/* A file that nothing would read says that the model is not the one that the data are for. */
+/* A file without an input shows that the data set belongs to another model. */
 static xcvm_status check_leftover(const struct trial *trial, const char *set, xcvm_error *error)
 {
     static const char *const kinds[] = {"input", "output"};

@@ -187,7 +187,7 @@ struct training {
     char *label;
     struct train_output output;
     bool writes, form_shown; /* the result is written; the note on its form was shown */
-    struct buffer rounded;   /* the model with the rounding that --quantize asks for; empty: as it is */
+    struct buffer rounded;   /* the model with the rounding of --quantize; empty: unchanged */
     double share;
     xct_trainer *trainer;
     xct_dataset *data, *validation;

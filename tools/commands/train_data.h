@@ -7,8 +7,8 @@
 
 #include <xcvm/train.h>
 
-/* Brings names of classes together: the model's, the data's and those for validation (NULL: there are none), which
- * become numbered alike. */
+/* Matches the class names of the model, the data and the validation data (NULL: there are none), which then have the
+ * same numbers. */
 xcvm_status train_data_join_classes(xct_trainer *trainer, xct_dataset *data, xct_dataset *validation, bool speaks,
                                     xcvm_error *error);
 /* Says which scales the inputs' arrays have. */

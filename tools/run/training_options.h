@@ -28,8 +28,8 @@ struct training_groups {
     xcc_training_group *items;
     size_t count;
 };
-/* Fills in what of the compiler's options is about training, but for the optimizer, the loss and what learns. `groups`,
- * zeroed or filled in before, must live as long as the options. INVALID_ARGUMENT for a group that is none. */
+/* Sets the compiler's training options, except the optimizer, the loss and the trainable parameters. `groups`, zeroed
+ * or filled in before, must live as long as the options. Fails with INVALID_ARGUMENT for an invalid group. */
 xcvm_status training_options_use(const struct training_flags *flags, struct training_groups *groups,
                                  xcc_options *compiler, xcvm_error *error);
 void training_groups_release(struct training_groups *groups);

@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 #include "base/status.h"
 
-/* The bytes of a regular file, mapped. Zero-initialized it is none. */
+/* The mapped bytes of a regular file. Zero-initialized it is empty. */
 typedef struct xct_mapping {
     const void *bytes; /* never NULL of an open one */
     size_t count;

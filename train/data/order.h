@@ -11,7 +11,7 @@ typedef struct xct_order {
     const xcvm_allocator *allocator;
     bool shuffle;
     uint64_t seed;
-    uint64_t *first, *count; /* of each shard's examples, in the order that parts are made by, those that belong here */
+    uint64_t *first, *count; /* for each shard, the examples that belong to the part, in the order that defines parts */
     uint64_t total;
     /* Cache of the last epoch: the order of its shards, and the number of examples before each. */
     uint64_t epoch;

@@ -1,5 +1,5 @@
-/* Products of f32 whose right side is put into panels of 16 columns as it is used: of matrices that change from run to
- * run, and of convolutions, their gradients and transposes as products of matrices. */
+/* Products of f32 whose right operand is packed into panels of 16 columns while it is used: for matrices that change
+ * from run to run, and for convolutions, their gradients and transposed convolutions as matrix products. */
 #ifndef XC_CONVOLVE_H
 #define XC_CONVOLVE_H
 

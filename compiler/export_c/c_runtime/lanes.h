@@ -14,7 +14,7 @@
 #define XCVM_INDEPENDENT
 #endif
 
-/* Put before a short loop that gcc is to vectorize: unrolled, as it would be first, it stays one of single numbers. */
+/* Precedes a short loop that gcc should vectorize. Otherwise gcc unrolls it first, and computes single numbers. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define XC_ROLLED _Pragma("GCC unroll 1")
 #else

@@ -33,7 +33,7 @@ static void xc_pair_product(const float *a, const void *w, const float *c, const
             const size_t width = columns - first < 16 ? columns - first : 16;
             float sums[16] = {0};
             for (size_t i = 0; i < k; i++) {
-                const size_t p = (i ^ 1) < k ? i ^ 1 : i; /* as the machine: the second of each pair comes first */
+                const size_t p = (i ^ 1) < k ? i ^ 1 : i; /* as in the VM: the second of each pair comes first */
                 const float factor = xc_pair_round(a[row * k + p]);
                 for (size_t j = 0; j < 16; j++)
                     sums[j] += factor * xc_half(from[p / 2 * 32 + j * 2 + p % 2], XC_BLOCK_BF16);

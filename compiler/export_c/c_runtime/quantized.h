@@ -87,7 +87,7 @@ static XC_ROUNDED void xc_quantized_mul(const xc_quantized_pair *t, const uint8_
     }
 }
 
-/* ---- Products: channels are last, filters in panels of 16 outputs as the machine has them ---- */
+/* ---- Products: channels are last, filters in panels of 16 outputs as in the VM ---- */
 
 /* The outputs of a panel. */
 enum { XC_QUANTIZED_OUTPUTS = 16 };

@@ -1,4 +1,4 @@
-/* Fourier transforms, in f64 as those of the machine. */
+/* Fourier transforms, in f64 like the VM's. */
 #ifndef XC_SIGNAL_H
 #define XC_SIGNAL_H
 

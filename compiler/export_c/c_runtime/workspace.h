@@ -26,7 +26,7 @@ static inline xc_matmul_workspace xc_matmul_workspace_of(size_t m, size_t k)
     return r;
 }
 
-/* Positions of an axis of a plane with its padding: those that windows meet. */
+/* Positions along an axis of a padded plane that windows read. */
 static inline size_t xc_padded_size(size_t out, size_t stride, size_t kernel, size_t dilation)
 {
     return (out - 1) * stride + (kernel - 1) * dilation + 1;

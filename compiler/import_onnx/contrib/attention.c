@@ -472,7 +472,7 @@ xcvm_status xcc_lower_contrib_packed_multi_head_attention(xcc_lowering *n)
     return attend_unpadded(n, &u, &a);
 }
 
-/* Tokens without those that pad, on the right, where they stood, and how many there are. */
+/* Tokens without the padding at their end, their positions, and their number. */
 xcvm_status xcc_lower_contrib_remove_padding(xcc_lowering *n)
 {
     XCVM_TRY(xcc_need_inputs(n, 2, 2));

@@ -65,7 +65,7 @@ static xcvm_status need_shape(xcc_lowering *n, const xcc_value *x, const char *w
     return XCVM_OK;
 }
 
-/* Zero points [rows, blocks]: packed like the weights, or floats; the middle of the range where there are none. */
+/* Zero points [rows, blocks]: packed like the weights, or floats; the middle of the range if there are none. */
 static xcvm_status zero_points(xcc_lowering *n, const block_weights *w, xcc_value *given, xcc_value **zero)
 {
     xcc_value *shape = XCC_BUILD_INTS(&n->b, w->rows, w->blocks);

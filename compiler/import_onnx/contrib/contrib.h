@@ -1,12 +1,11 @@
-/* ONNX Runtime's contributed operators (domain com.microsoft, and those that it saves in others): what their lowerings
- * share. */
+/* Helpers for lowerings of ONNX Runtime's contributed operators (domain com.microsoft, and the other domains that it
+ * writes). */
 #ifndef XCVM_COMPILER_IMPORT_ONNX_CONTRIB_CONTRIB_H
 #define XCVM_COMPILER_IMPORT_ONNX_CONTRIB_CONTRIB_H
 
 #include "compiler/import_onnx/lower/lower.h"
 
-/* The activation of that name ("": none) of x; `params` are its parameters, those that are missing at their defaults.
- */
+/* The activation of that name ("": none) of x; `params` are its parameters, with defaults for missing ones. */
 xcc_value *xcc_contrib_activate(xcc_lowering *n, const char *name, xcvm_floats params, xcc_value *x);
 /* x with bias added, which may be NULL: left out. */
 xcc_value *xcc_contrib_biased(xcc_lowering *n, xcc_value *x, xcc_value *bias);

@@ -7,7 +7,7 @@ typedef struct elimination {
     xcc_value *rows; /* 0 ... n - 1 */
 } elimination;
 
-/* Which rows are those that `row` [batch or 1, 1] says, [batch or 1, n, 1]. */
+/* Returns which rows are selected by `row` [batch or 1, 1], as [batch or 1, n, 1]. */
 static xcc_value *marked(xcc_lowering *n, const elimination *e, xcc_value *row)
 {
     return xcc_build_unsqueeze(&n->b, xcc_build_binary(&n->b, XCVM_OP_Equal, e->rows, row), 1, (const int64_t[]){2});

@@ -130,7 +130,7 @@ static bool source_of(const network *k, size_t at, size_t *direction, size_t *co
     return unit < k->hidden;
 }
 
-/* Scales of packed columns, 0 for those that fill up. */
+/* Scales of packed columns, 0 for padding. */
 static xcc_value *pack_scales(xcc_lowering *n, const network *k, const weights *w)
 {
     const int64_t count = (int64_t)(k->directions * k->panels * PANEL);

@@ -41,7 +41,7 @@ typedef struct xcc_problem {
 } xcc_problem;
 
 typedef struct xcc_operator_row xcc_operator_row; /* lowering.h */
-/* The operator that a domain, "" for ONNX's own, has under that name; NULL if there is none. */
+/* Returns the operator of that name in a domain, "" for ONNX's own; NULL if there is none. */
 typedef const xcc_operator_row *(*xcc_operator_finder)(const char *domain, const char *name);
 
 typedef struct xcc_importer xcc_importer;
@@ -60,7 +60,7 @@ struct xcc_importer {
     size_t problem_count;
     xcc_table likes;     /* names of values that lend their element type to CastLike */
     xcc_table defaults;  /* names of initializers that stay inputs */
-    xcc_table outputs;   /* names of the model's outputs, which no other value may take */
+    xcc_table outputs;   /* names of the model's outputs, which no other value may have */
     xcc_table opsets;    /* of the model: versions of domains */
     xcc_table functions; /* of the model, by what calls them: addresses of xcc_functions */
     char *key;           /* space for a name in that table */

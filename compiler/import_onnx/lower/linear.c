@@ -208,7 +208,7 @@ typedef struct division {
     int batches, inners, lefts, rights;
 } division;
 
-/* Labels of both that are still needed are a batch, those that are not are summed over. */
+/* Labels in both terms that are still needed are batch dimensions; the others are summed. */
 static division divide(const term *a, const term *b, const bool *needed)
 {
     division p = {.batches = 0};

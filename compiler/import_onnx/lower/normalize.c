@@ -1,4 +1,4 @@
-/* Normalizations, Softmax, its like and its loss, Dropout, quantization. */
+/* Normalizations, Softmax and related operators, its loss, Dropout, quantization. */
 #include "compiler/import_onnx/lower/lower.h"
 #include "ops/table/table.h"
 

@@ -178,7 +178,7 @@ static xcvm_status sort_table(xcc_lowering *n, lookup_table *t)
     return XCVM_OK;
 }
 
-/* Elements of x looked up among keys; `otherwise` for those that are none. All are constants but x. */
+/* Elements of x looked up among keys; `otherwise` for elements that are no key. All are constants except x. */
 static xcvm_status look_up(xcc_lowering *n, xcc_value *x, xcc_value *keys, xcc_value *values, xcc_value *otherwise,
                            xcc_value **y)
 {

@@ -44,7 +44,7 @@ xcvm_status xcc_lower_plus_square(xcc_lowering *n)
     return xcc_bind(n, 0, xcc_build_mul(&n->b, n->inputs[0], n->inputs[0]));
 }
 
-/* Undoes a broadcast: sums over the axes in which x is larger than shape, and those that shape does not have. */
+/* Reverses a broadcast: sums over the axes in which x is larger than shape, and over axes that shape lacks. */
 xcvm_status xcc_lower_plus_reduce_sum_to(xcc_lowering *n)
 {
     XCVM_TRY(xcc_plus_need_inputs(n, 2, 2));

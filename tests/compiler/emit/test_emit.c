@@ -1,4 +1,4 @@
-/* Programs with control flow, run on the machine. */
+/* Tests of programs with control flow, run on the VM. */
 #include "tests/compiler/support.h"
 
 #define APPLY(b, Name, result, ...) must(b, xcc_apply(b, Name, result, __VA_ARGS__))

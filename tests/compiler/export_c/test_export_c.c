@@ -21,7 +21,7 @@ static test_bytes export_text(const char *text, xcvm_error *error)
     return source;
 }
 
-/* An initializer ends with the last element that is not zero; a zero below zero is none. */
+/* An initializer ends with the last element that is not zero; negative zero counts as nonzero. */
 START_TEST(zeros_are_left_out)
 {
     static const struct {

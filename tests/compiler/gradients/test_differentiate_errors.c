@@ -1,7 +1,7 @@
 /* Tests of graphs whose differentiation is refused, and of the messages. */
 #include "tests/compiler/gradients/differentiation.h"
 
-/* Every node in the way is named, and no other. */
+/* The error names exactly the nodes that cannot be differentiated. */
 START_TEST(missing_rules)
 {
     compilation c;

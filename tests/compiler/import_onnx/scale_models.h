@@ -57,7 +57,7 @@ test_bytes scale_model(scale_kind kind, size_t size);
 
 /* Rows of the caches, which the options need, too. */
 enum { SCALE_CACHE_ROWS = 8 };
-/* The pairs that xcc_options make states of in such a model, to be freed with free; NULL and 0 where there are none. */
+/* The state pairs of xcc_options for such a model, released with free; NULL and 0 if there are none. */
 xcc_state_pair *scale_state_pairs(scale_kind kind, size_t size, size_t *count);
 
 /* A chain of `count` nodes. Each folded result has `bytes` bytes, and all are outputs. */

@@ -334,7 +334,7 @@ START_TEST(no_model_at_all)
 }
 END_TEST
 
-/* Puts a message into a field of another one. */
+/* Encodes a message as a field of another one. */
 static void wrap(test_bytes *message, unsigned field)
 {
     test_bytes outer = {0};

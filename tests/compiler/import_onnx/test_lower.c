@@ -1,5 +1,5 @@
-/* Lowerings: every version of the operators whose meaning changed, and those that become several instructions. Expected
- * values follow from the operators' definitions. */
+/* Tests of lowerings: every version of operators whose meaning changed, and operators that become several instructions.
+ * Expected values follow from the operators' definitions. */
 #include "compiler/import_onnx/lower/lower.h"
 #include "compiler/import_onnx/operators.h"
 #include "ops/table/table.h"

@@ -303,7 +303,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* The second of two experts is chosen, and its share is kept as it is. */
+/* The second of two experts is selected, and its share does not change. */
 START_TEST(experts)
 {
     onnx_expect(MS "input x f32[1x1]\ninput r f32[1x2]\ninput v f32[2x1x1]\ninput w f32[2x1x1]\noutput y\n"

@@ -99,7 +99,7 @@ START_TEST(ellipses_of_unknown_rank)
                 "x f32[2x1x3] 1 2 3 4 5 6\n", "y f32[2x1] 6 15\nt f32[1x3x2] 1 4 2 5 3 6\n");
     onnx_expect("opset 12\ninput x f32\noutput y\ny = Einsum(x) equation=\"i...\"\n", "x f32[2] 1 2\n",
                 "y f32[2] 1 2\n");
-    /* Those of several operands are broadcast to each other. */
+    /* Operators whose operands are broadcast. */
     onnx_expect("opset 12\ninput a f32\ninput b f32\noutput y\ny = Einsum(a, b) equation=\"...ij,...jk->...ik\"\n",
                 "a f32[2x1x2] 1 2 3 4\nb f32[3x1x2x1] 1 0 0 1 1 1\n", "y f32[3x2x1x1] 1 3 2 4 3 7\n");
     onnx_expect("opset 12\ninput a f32\ninput b f32[2x2]\noutput y\ny = Einsum(a, b) equation=\"...i,i...->...\"\n",

@@ -116,7 +116,7 @@ static xcvm_session *session_of(const char *text, const xcvm_host_function *func
     return session;
 }
 
-/* The types of results are those that the model declares; without, that of the first operand. */
+/* The model declares the types of results; otherwise they are that of the first operand. */
 #define SUMS                                                                                                           \
     PLUS "input x f32[N]\noutput y\noutput n i64[]\ns = Neg(x)\n"                                                      \
          "t, n = org.chainer::DoSomething(x, s) function_name=\"add\"\ny = Add(t, x)\n"

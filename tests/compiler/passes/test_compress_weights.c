@@ -109,7 +109,7 @@ START_TEST(rounding)
 }
 END_TEST
 
-/* A finite number that would become infinite, or is none that the type ends with. */
+/* A finite number that would become infinite, or that the type does not represent. */
 START_TEST(out_of_range)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Tests of the pass integer: quantized graphs compute the same in integers, scales being powers of two, with which
- * floats are exact, and what cannot be done so stays as it is. */
+/* Tests of the pass integer: quantized graphs give the same results in integers. Scales are powers of two, so that
+ * floats are exact. Unsupported forms do not change. */
 #include "tests/compiler/support.h"
 #include "compiler/ir/compilation.h"
 
@@ -147,7 +147,7 @@ START_TEST(never)
 }
 END_TEST
 
-/* Scales that are none, zero points of weights, sums that might not fit 32 bits. */
+/* Invalid scales, zero points of weights, and sums that might exceed 32 bits. */
 static void make_unfit(xcc_builder *b)
 {
     is_signed = false;
@@ -174,7 +174,7 @@ START_TEST(unfit)
 {
     compilation c;
     check_same_results(make_unfit, &c);
-    /* Those whose results stay floats, to which any bias can be added. */
+    /* Operators with float results, to which any bias can be added. */
     CHECK_COUNT(&c, QuantizedGemm, 2);
     finish(&c);
 }

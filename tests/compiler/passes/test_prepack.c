@@ -85,7 +85,7 @@ static void make_unpackable(xcc_builder *b)
     output(b, APPLY(Gemm, y, .a = XCC_IN(p), .b = XCC_IN(w), .c = XCC_IN(weights(b, 2, DIMS(3, 1))), .alpha = 1,
                     .beta = 1));
     output(b, APPLY(MatMul, y, .a = XCC_IN(p), .b = XCC_IN(input(b, "q", XCVM_F32, 2, DIMS(6, 20)))));
-    /* A large constant that is needed as it is, too. */
+    /* A large constant that another node reads unpacked. */
     xcc_value *large = weights(b, 2, DIMS(30000, 9)), *index = must(b, xcc_scalar(b->graph, XCVM_I64, 7));
     output(b, APPLY(MatMul, y, .a = XCC_IN(input(b, "l", XCVM_F32, 2, DIMS(1, 30000))), .b = XCC_IN(large)));
     output(b,

@@ -206,7 +206,7 @@ START_TEST(neutral_elements)
 }
 END_TEST
 
-/* None of these may go: the sign of zero, and results of another shape. */
+/* None of these may be removed: the sign of zero, and results of another shape. */
 static void make_almost_neutral(xcc_builder *b)
 {
     xcc_value *x = input(b, "x", XCVM_F32, 2, DIMS(2, 3));

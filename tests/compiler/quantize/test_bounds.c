@@ -118,7 +118,7 @@ START_TEST(both_bounds)
 }
 END_TEST
 
-/* The mean error keeps the node that does harm, which is listed as kept, and no other. */
+/* The bound on the mean error keeps only the harmful node in float, and lists it. */
 START_TEST(mean_error)
 {
     quantizing z;
@@ -317,7 +317,7 @@ START_TEST(outputs_that_are_no_numbers)
     bound(&z, infinite, ROUGHLY(.min_agreement = 0.9), &report);
     ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->agree, 0.9);
     close_quantizing(&z);
-    /* Without a bound it is measured as it is. */
+    /* Without a bound it is measured without changes. */
     bound(&z, none, ROUGHLY(.max_error = 0), &report);
     ck_assert(isnan(xcc_quantizer_output_at(z.q, 0)->max_error));
     close_quantizing(&z);

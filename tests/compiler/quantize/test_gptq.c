@@ -230,8 +230,8 @@ static const struct {
 };
 enum { NODES = sizeof nodes / sizeof *nodes };
 
-/* Sums of inputs that are the same are as good as exact when the last weights make up for all others: but only where
- * the rows are those that the node multiplies, as stripes show. */
+/* With equal inputs, sums are almost exact, since the last weights compensate for all others. This requires the rows
+ * that the node multiplies, as stripes show. */
 START_TEST(inputs_are_those_of_the_node)
 {
     char text[4096];

@@ -42,7 +42,7 @@ START_TEST(static_pairs)
     COUNT_OPS(&r, "Gemm", 1);
     /* x, r1, c2, ar, p, g, f: the output is not rounded. */
     COUNT_OPS(&r, "QuantizeLinear", 7);
-    /* Those, three weights and three biases. */
+    /* These, three weights and three biases. */
     COUNT_OPS(&r, "DequantizeLinear", 13);
     ck_assert_str_eq(r.model->graph->output[0]->name, "y");
     ck_assert_int_eq(constant(&r, "w_quantized")->data_type, XCVM_I8);

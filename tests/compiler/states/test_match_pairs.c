@@ -213,7 +213,7 @@ START_TEST(patterns_besides_pairs)
 }
 END_TEST
 
-/* Names that say nothing: rows are added to a cache, once as it is and once as a view. */
+/* Names without a pattern: rows are appended to a cache, once directly and once through a view. */
 START_TEST(the_graph_shows_states)
 {
     compilation c;

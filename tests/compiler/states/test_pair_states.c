@@ -99,7 +99,7 @@ START_TEST(in_branches)
 }
 END_TEST
 
-/* A cache that grows: sizes of before and after need not be the same. */
+/* A cache that grows: sizes before and after may differ. */
 START_TEST(cache)
 {
     static const xcc_state_pair pairs[] = {{"present", "past"}};

@@ -432,7 +432,7 @@ static void check_build(convolution *c, size_t build, xcvm_kernel_run run, float
     run_kernel(run, &a, 3, "BlockedConv");
     check_same_bits(c, build, first, second, "by three threads");
     check_definition(c, build, first);
-    /* Sums of pairs are the same bits by any instructions; what functions make of them need not be. */
+    /* Sums of pairs are the same bits for any instructions; results of functions may differ. */
     if (build == 0)
         memcpy(c->least, first, c->result * sizeof *first);
     if (s->algorithm == XCVM_BLOCKED_direct_pairs && s->activation <= XCVM_ACTIVATION_Relu && !s->affine)

@@ -75,7 +75,7 @@ START_TEST(rounding)
 }
 END_TEST
 
-/* A NaN makes its row, or its column, NaN, and no other. */
+/* A NaN makes only its row, or its column, NaN. */
 START_TEST(not_a_number)
 {
     enum { M = 9, N = 33, K = 37 };

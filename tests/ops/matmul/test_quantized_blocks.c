@@ -341,7 +341,7 @@ START_TEST(special_numbers)
 }
 END_TEST
 
-/* A scale that is NaN makes its column's results NaN, and no other's. */
+/* A scale of NaN makes only its column's results NaN. */
 START_TEST(scale_that_is_none)
 {
     product p;

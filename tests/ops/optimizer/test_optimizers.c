@@ -1,5 +1,5 @@
-/* Optimizers over many steps and many parameters. Expected parameters are those of ten steps of torch.optim 1.13 on the
- * same gradients; of LARS and Lion, which it has not, of their papers' formulas in PyTorch. */
+/* Tests of optimizers over many steps and parameters. Expected parameters are those of ten steps of torch.optim 1.13 on
+ * the same gradients. LARS and Lion, which it lacks, follow their papers' formulas in PyTorch. */
 #include "tests/vm/support.h"
 
 #include <math.h>

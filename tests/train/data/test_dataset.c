@@ -565,7 +565,7 @@ START_TEST(arrays_in_time)
 }
 END_TEST
 
-/* Integers for floats by a factor; a label that is no class, and the one that is left out. */
+/* Integers for floats by a factor; a label that is no class, and the ignored one. */
 START_TEST(scales_and_labels)
 {
     static const uint8_t bytes[] = {0, 51, 102, 255};
