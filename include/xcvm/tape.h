@@ -222,8 +222,9 @@ XCVM_API xcvm_var xcvm_tape_value(xcvm_tape *tape, const xcvm_value *value);
 /* Lends the value until the variable is released. Evaluates it on a lazy tape. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_get_value(xcvm_tape *tape, xcvm_var v, const xcvm_value **value,
                                                       xcvm_error *error);
-/* Stores the type of a variable, without evaluating it. On a building tape dimensions may be dynamic: they are negative,
- * equal numbers are equal sizes, and their names are lent until the tape is destroyed. The rank of a list is -1. */
+/* Stores the type of a variable, without evaluating it. On a building tape dimensions may be dynamic: they are
+ * negative, equal numbers are equal sizes, and their names are lent until the tape is destroyed. The rank of a list is
+ * -1. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_get_type(xcvm_tape *tape, xcvm_var v, xcvm_type *type, xcvm_error *error);
 /* Returns the only element as a double. Returns NaN and sets the tape's failure if there is not exactly one. */
 XCVM_API double xcvm_var_get_number(xcvm_tape *tape, xcvm_var v);

@@ -46,8 +46,8 @@ typedef struct xcvm_static_log {
 typedef struct xcvm_static_options {
     size_t size;
     const char *name; /* for messages; copied; NULL: "static" */
-    /* Places where the function keeps handles, such as replaceable parameters and recurrent states; borrowed. Each call
-     * reads them before and writes them after the program. */
+    /* Addresses of handles that the host may replace, such as recurrent states; borrowed. Each call reads them before
+     * and writes them after the program. */
     xcvm_var *const *held;
     size_t held_count;
     size_t cache_limit;            /* most schedules to keep; 0: 16 */
@@ -99,7 +99,7 @@ XCVM_API void xcvm_static_get_info(const xcvm_static *static_function, xcvm_stat
 
 /* Writes all schedules as text: key and recorded graph. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_dump(xcvm_static *static_function, xcvm_sink sink, xcvm_error *error);
-/* A state of the saved program, by the variable that it stands for: a capture, or what a place holds now. */
+/* A state of the saved program, by its variable: a capture, or the current value of a held handle. */
 typedef struct xcvm_static_state {
     xcvm_var variable;
     const char *name;          /* NULL: held0, capture0 ... */
@@ -109,20 +109,20 @@ typedef struct xcvm_static_state {
 typedef struct xcvm_static_save_options {
     size_t size;
     bool states; /* captured and held variables are states, not constants */
-    /* Names of all inputs, of all outputs, and of the states of xcvm_static_options.held; NULL, and NULL among them:
-     * in0, in1 ..., out0, out1 ..., held0, held1 ... All names of a program differ. */
+    /* Names of all inputs, all outputs, and the states of xcvm_static_options.held. NULL, and NULL among them: in0, in1
+     * ..., out0, out1 ..., held0, held1 ... All names of a program must differ. */
     const char *const *in_names, *const *out_names, *const *held_names;
     size_t in_count, out_count, held_count;
     const xcvm_static_state *named; /* further names of states, and initial values */
     size_t named_count;
-    /* States that each call replaces, as h and c of a recurrent layer, begin with what the last call left. Else they
-     * begin as zeros. Captures that are written into begin as they are now in both cases. */
+    /* States that each call replaces, such as h and c, start with the values after the last call; otherwise with zeros.
+     * Captures that are written in place start with their current values in both cases. */
     bool continue_states;
 } xcvm_static_save_options;
-/* Saves the most recently used schedule as a program. Variables that the function writes or leaves in a place are
- * states. An optimizer step makes it a training program with the input learning_rate. `options` may be NULL.
- * INVALID_ARGUMENT if there is no schedule, if names do not fit, or if a captured variable is gone; UNSUPPORTED for the
- * cases listed in docs/tape-static.md. */
+/* Saves the most recently used schedule as a program. Written captures and held handles are states. An optimizer step
+ * makes it a training program with the input learning_rate. `options` may be NULL. INVALID_ARGUMENT if there is no
+ * schedule, if names do not fit, or if a captured variable is released; UNSUPPORTED for the cases listed in
+ * docs/tape-static.md. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_static_save(xcvm_static *static_function,
                                                     const xcvm_static_save_options *options, xcvm_sink sink,
                                                     xcvm_error *error);

@@ -116,9 +116,9 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_save(const xct_trainer *trainer, 
 /* Restores a checkpoint. Training then reproduces the uninterrupted run bit for bit. INVALID_ARGUMENT, without any
  * change, for a damaged file or another model, optimizer or data. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_load(xct_trainer *trainer, const char *path, xcvm_error *error);
-/* The model as it was given, with what has been learned: moving averages, if they are kept, in place of the weights. It
- * is in inference form, unless the options have `training_form`: BatchNormalization uses its running statistics,
- * Dropout does nothing. compile->diagnostics is called with XCC_DIAGNOSTIC_INFERENCE_FORM if that changes nodes. */
+/* Writes the original model with the trained weights, or their moving averages if these exist. It is in inference form,
+ * unless the options have `training_form`: BatchNormalization uses its running statistics, and Dropout has no effect.
+ * compile->diagnostics is called with XCC_DIAGNOSTIC_INFERENCE_FORM if this changes nodes. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export(const xct_trainer *trainer, xcvm_sink sink, xcvm_error *error);
 /* The same with external data, for models of 2 GB and more: `data` receives initializers of 1 KB and more. The model
  * refers to them as `location`, a path relative to its directory. */
@@ -129,8 +129,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_export_external(const xct_trainer
  * metadata "class_names", one per line, and "class_output", the output with the scores. NULL past the end. */
 XCVM_API size_t xct_trainer_class_count(const xct_trainer *trainer);
 XCVM_API const char *xct_trainer_class_at(const xct_trainer *trainer, size_t index);
-/* Sets the names, which are copied; 0: there are none. INVALID_ARGUMENT for a name that is empty, has a line feed or is
- * there twice, and if the model has fewer scores. */
+/* Sets the names, which are copied; 0: none. INVALID_ARGUMENT for an empty or repeated name, a name with a line feed,
+ * or a model with fewer scores. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_trainer_set_classes(xct_trainer *trainer, const char *const *names, size_t count,
                                                            xcvm_error *error);
 
@@ -178,11 +178,11 @@ XCVM_API uint64_t xct_dataset_example_count(const xct_dataset *dataset);
  * have none. */
 XCVM_API size_t xct_dataset_class_count(const xct_dataset *dataset);
 XCVM_API const char *xct_dataset_class_at(const xct_dataset *dataset, size_t index);
-/* Gives the classes of a data set of images the numbers that their names have among these. INVALID_ARGUMENT for a class
- * that has none of these names. Other data sets stay as they are. */
+/* Renumbers the classes of a data set of images by the index of their names in this list. INVALID_ARGUMENT if a name is
+ * not in it. Has no effect on other data sets. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset, const char *const *names, size_t count,
                                                            xcvm_error *error);
-/* The factor of an array of u8 for an input of floats, or the one that a column asks for; 0 for other arrays. */
+/* The factor of an array of u8 for an input of floats, or the factor of its column; 0 for other arrays. */
 XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
 /* Returns the number of skipped files that are not images. *names (may be NULL) lends a text with some of their names.
  */
@@ -260,7 +260,7 @@ typedef struct xct_fit_report {
     uint64_t best_step;     /* step of the trainer's weights; 0: the last step */
     double best_loss;       /* loss of that epoch */
     bool left_over;         /* examples that do not fill a fixed-size batch were skipped */
-    uint64_t steps_taken;   /* by this call; 0: the checkpoint that it went on from is of the end already */
+    uint64_t steps_taken;   /* by this call; 0: the restored checkpoint is already at the end */
 } xct_fit_report;
 
 /* Trains on a data set, from its start or from the restored checkpoint. After a failure the trainer has the state of
