@@ -55,7 +55,8 @@ static xcvm_status check_operator(xcc_importer *imp, const xcc_frame *frame, con
     int64_t version = xcc_opset_version(frame, domain);
     const xcc_operator_row *op = imp->find_operator(domain, node->op_type);
     if (op == NULL)
-        return xcvm_error_set(error, XCVM_UNSUPPORTED, "unknown operator%s%s", domain[0] != '\0' ? " in " : "", domain);
+        return xcvm_error_set(error, XCVM_UNSUPPORTED, "there is no such operator%s%s", domain[0] != '\0' ? " in " : "",
+                              domain);
     XCVM_CHECK(error, version > 0, INVALID_MODEL, "the model does not say which opset of '%s' it uses", domain);
     XCVM_CHECK(error, version >= xcc_operator_since(&op->info), UNSUPPORTED,
                "opset %lld has no such operator, it came with %lld", (long long)version,

@@ -59,8 +59,8 @@ START_TEST(all_that_is_not_supported)
               &report, &error),
         XCVM_UNSUPPORTED);
     need(&report, "not supported\n");
-    need(&report, "  node 'a' (com.example.Foo, opset 2): unknown operator in com.example\n");
-    need(&report, "  node 'b' (Bar, opset 13): unknown operator\n");
+    need(&report, "  node 'a' (com.example.Foo, opset 2): there is no such operator in com.example\n");
+    need(&report, "  node 'b' (Bar, opset 13): there is no such operator\n");
     ck_assert_ptr_null(strstr(report.at, "node 'c'"));
     test_bytes_free(&report);
 }

@@ -174,8 +174,9 @@ START_TEST(all_unknown_operators_at_once)
                        "graph yes {\noutput p\np = Hidden(x)\n}\ngraph no {\noutput p\np = Neg(x)\n}\n"
                        "a = Unheard(x)\nb = com.example::Foo(a)\nd = If(c) then_branch=@yes else_branch=@no\n"
                        "e = Concat(x, x)\ny = Sum(a, b, d, e)\n";
-    onnx_refuse(text, XCVM_INVALID_MODEL, "node 'a' (Unheard, opset 13): unknown operator");
-    onnx_refuse(text, XCVM_INVALID_MODEL, "node 'b' (com.example.Foo, opset 1): unknown operator in com.example");
+    onnx_refuse(text, XCVM_INVALID_MODEL, "node 'a' (Unheard, opset 13): there is no such operator");
+    onnx_refuse(text, XCVM_INVALID_MODEL,
+                "node 'b' (com.example.Foo, opset 1): there is no such operator in com.example");
     onnx_refuse(text, XCVM_INVALID_MODEL, "node 'p' (Hidden");
     onnx_refuse(text, XCVM_INVALID_MODEL, "node 'e' (Concat, opset 13): attribute 'axis' is missing");
     test_bytes model = onnx_from_text(text);

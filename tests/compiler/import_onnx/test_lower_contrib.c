@@ -244,7 +244,7 @@ START_TEST(operators_that_are_refused_by_name)
     onnx_refuse(MS "input x i32[1x4]\ninput n i32[1]\noutput y\ny = com.microsoft::GreedySearch(x, n)\n",
                 XCVM_UNSUPPORTED, "run the decoder itself");
     onnx_refuse(MS "input x f32[2x2]\noutput y\ny = com.microsoft::Nothing(x)\n", XCVM_UNSUPPORTED,
-                "unknown operator in com.microsoft");
+                "there is no such operator in com.microsoft");
 }
 END_TEST
 

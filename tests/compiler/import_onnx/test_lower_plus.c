@@ -51,7 +51,8 @@ START_TEST(attributes_out_of_range)
     onnx_refuse(PLUS "input x f32[1x1x4x4]\ninput r f32[1x4]\ninput i i64[1]\noutput y\n"
                      "y = org.chainer::ROIMaxPool2D(x, r, i) output_shape=[2] spatial_scale=1.0\n",
                 XCVM_INVALID_MODEL, "a height and a width");
-    onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Nothing(x)\n", XCVM_UNSUPPORTED, "unknown operator");
+    onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Nothing(x)\n", XCVM_UNSUPPORTED,
+                "there is no such operator");
     onnx_refuse(PLUS "input x f32[3]\noutput y\ny = org.chainer::Square(x) what=1\n", XCVM_UNSUPPORTED,
                 "attribute 'what' is not known");
     onnx_refuse("opset 17\ninput x f32[3]\noutput y\ny = org.chainer::Square(x)\n", XCVM_INVALID_MODEL,
