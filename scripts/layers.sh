@@ -69,7 +69,8 @@ tools/values: tools/cli
 tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/profile: tools/cli tools/io tools/values
-tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/profile
+tools/training: tools/cli tools/io tools/values tools/tensors tools/run
+tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/profile tools/training
 python/bench:
 python/src:
 python/src/compiler: python/src

@@ -1,6 +1,6 @@
 /* Tests of sums in shared memory. The processes of the tests are threads, each with its own mapping. */
 #include "tests/suites.h"
-#include "tools/run/shared_sums.h"
+#include "tools/training/shared_sums.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
-#include "run/training_options.h"
+#include "training/training_options.h"
 #include "cli/report.h"
 #include "cli/table.h"
 

@@ -6,10 +6,10 @@
 #include "cli/report.h"
 #include "io/file.h"
 #include "io/output.h"
-#include "run/calibration.h"
-#include "run/columns.h"
+#include "training/calibration.h"
+#include "training/columns.h"
 #include "run/model_options.h"
-#include "run/quantize_picture.h"
+#include "training/quantize_picture.h"
 #include "run/rewrite.h"
 
 #include <math.h>

@@ -9,11 +9,11 @@
 #include "cli/report.h"
 #include "io/file.h"
 #include "io/output.h"
-#include "run/columns.h"
+#include "training/columns.h"
 #include "run/model_options.h"
-#include "run/processes.h"
+#include "training/processes.h"
 #include "run/rewrite.h"
-#include "run/training_options.h"
+#include "training/training_options.h"
 
 #include <xcvm/train.h>
 

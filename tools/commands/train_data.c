@@ -3,7 +3,7 @@
 #include "cli/memory.h"
 #include "cli/report.h"
 #include "io/file.h"
-#include "run/calibration.h"
+#include "training/calibration.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define XCVM_TOOLS_COMMANDS_TRAIN_DATA_H
 
 #include "cli/buffer.h"
-#include "run/columns.h"
+#include "training/columns.h"
 
 #include <xcvm/train.h>
 

@@ -3,7 +3,7 @@
 #define XCVM_TOOLS_COMMANDS_TRAINING_TEXT_H
 
 #include "cli/progress.h"
-#include "run/processes.h"
+#include "training/processes.h"
 
 #include <xcvm/train.h>
 

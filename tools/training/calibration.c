@@ -1,8 +1,8 @@
 /* Calibration inputs from files. */
-#include "run/calibration.h"
+#include "training/calibration.h"
 #include "cli/memory.h"
 #include "cli/report.h"
-#include "run/columns.h"
+#include "training/columns.h"
 
 #include <stdlib.h>
 

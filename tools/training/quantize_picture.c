@@ -1,5 +1,5 @@
 /* Bars of signal to quantization noise. */
-#include "run/quantize_picture.h"
+#include "training/quantize_picture.h"
 
 #include <math.h>
 #include <stdio.h>

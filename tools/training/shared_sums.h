@@ -1,7 +1,7 @@
 /* Sums over processes of one machine in shared memory. No messages are copied, and each process computes a part of
  * every sum. */
-#ifndef XCVM_TOOLS_RUN_SHARED_SUMS_H
-#define XCVM_TOOLS_RUN_SHARED_SUMS_H
+#ifndef XCVM_TOOLS_TRAINING_SHARED_SUMS_H
+#define XCVM_TOOLS_TRAINING_SHARED_SUMS_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,5 +1,5 @@
 /* Options of training programs, and how they become the compiler's. */
-#include "run/training_options.h"
+#include "training/training_options.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 

@@ -2,7 +2,7 @@
  * process enters its operand into the record of a sum. When all have entered, the elements are divided into chunks. A
  * process that claims a chunk computes its sum and writes it to all regions. A process claims its own share of the
  * chunks when it begins a later sum. It claims any chunk when it is idle, so a late process finds its part done. */
-#include "run/shared_sums.h"
+#include "training/shared_sums.h"
 #include "cli/clock.h"
 #include "cli/memory.h"
 #include "cli/report.h"

@@ -1,6 +1,6 @@
 /* Data files as calibration for a quantizer. */
-#ifndef XCVM_TOOLS_RUN_CALIBRATION_H
-#define XCVM_TOOLS_RUN_CALIBRATION_H
+#ifndef XCVM_TOOLS_TRAINING_CALIBRATION_H
+#define XCVM_TOOLS_TRAINING_CALIBRATION_H
 
 #include <xcvm/quantize.h>
 #include <xcvm/train.h>

@@ -1,7 +1,7 @@
 /* Processes that mpirun starts together, with communication by Open MPI. The library is opened on demand, so nothing
  * depends on it otherwise. */
-#ifndef XCVM_TOOLS_RUN_PROCESSES_H
-#define XCVM_TOOLS_RUN_PROCESSES_H
+#ifndef XCVM_TOOLS_TRAINING_PROCESSES_H
+#define XCVM_TOOLS_TRAINING_PROCESSES_H
 
 #include <xcvm/xcvm.h>
 

@@ -1,6 +1,6 @@
 /* The errors of a quantized model as a picture. */
-#ifndef XCVM_TOOLS_RUN_QUANTIZE_PICTURE_H
-#define XCVM_TOOLS_RUN_QUANTIZE_PICTURE_H
+#ifndef XCVM_TOOLS_TRAINING_QUANTIZE_PICTURE_H
+#define XCVM_TOOLS_TRAINING_QUANTIZE_PICTURE_H
 
 #include "cli/buffer.h"
 

@@ -1,5 +1,5 @@
 /* Columns on the command line. */
-#include "run/columns.h"
+#include "training/columns.h"
 #include "cli/memory.h"
 #include "cli/report.h"
 

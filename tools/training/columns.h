@@ -1,6 +1,6 @@
 /* The arrays of data files that inputs take, from options. */
-#ifndef XCVM_TOOLS_RUN_COLUMNS_H
-#define XCVM_TOOLS_RUN_COLUMNS_H
+#ifndef XCVM_TOOLS_TRAINING_COLUMNS_H
+#define XCVM_TOOLS_TRAINING_COLUMNS_H
 
 #include <xcvm/train.h>
 

@@ -2,10 +2,10 @@
  * objects). It makes progress only during calls. So one thread makes all calls and polls the pending sums, while the
  * process computes. If all processes are on one machine, MPI only distributes the name of their shared memory, and sums
  * are computed there. */
-#include "run/processes.h"
+#include "training/processes.h"
 #include "cli/memory.h"
 #include "cli/report.h"
-#include "run/shared_sums.h"
+#include "training/shared_sums.h"
 
 #include <dlfcn.h>
 #include <errno.h>

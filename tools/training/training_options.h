@@ -1,6 +1,6 @@
 /* Options of training programs, and how they become the compiler's. */
-#ifndef XCVM_TOOLS_RUN_TRAINING_OPTIONS_H
-#define XCVM_TOOLS_RUN_TRAINING_OPTIONS_H
+#ifndef XCVM_TOOLS_TRAINING_TRAINING_OPTIONS_H
+#define XCVM_TOOLS_TRAINING_TRAINING_OPTIONS_H
 
 #include "cli/options.h"
 
