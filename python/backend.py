@@ -3,7 +3,7 @@
 It compiles the extension modules with the C compiler ($CC, or cc) and makes a wheel. The C libraries come from the first
 of these:
 
-1. the build directory that $XCVM_BUILD names;
+1. the build directory that $XCVM_BUILD names, or those of 3 if it is "installed";
 2. build/release of the source tree, if it has the libraries;
 3. the installed libraries that pkg-config finds; they are not bundled;
 4. a build by CMake, in build/python of the source tree.
@@ -127,6 +127,11 @@ def build_libraries() -> Libraries:
 
 def find_libraries() -> Libraries:
     named = os.environ.get("XCVM_BUILD")
+    if named == "installed":
+        found = installed_libraries()
+        if found is None:
+            raise BuildError(f"XCVM_BUILD=installed: pkg-config does not find xcvm and xcvm-compiler {version()}")
+        return found
     if named is not None and not has_libraries(Path(named)):
         raise BuildError(f"XCVM_BUILD={named}: the directory has no {' or '.join(LIBRARIES.values())}")
     for build in [Path(named)] if named is not None else [ROOT / "build/release"]:
@@ -139,7 +144,7 @@ def find_libraries() -> Libraries:
 
 
 def compile_module(name: str, libraries: Libraries, rpath: str, to: Path, objects: Path) -> Path:
-    """Compile an extension module to `to`/NAME.abi3.so."""
+    """Compile an extension module to `to`/NAME.abi3.so. Installed libraries are found without `rpath`."""
     patterns, linked = MODULES[name]
     compiler = shlex.split(os.environ.get("CC", "cc"))
     extra = shlex.split(os.environ.get("CFLAGS", ""))
@@ -157,7 +162,8 @@ def compile_module(name: str, libraries: Libraries, rpath: str, to: Path, object
     suffix = sysconfig.get_config_var("EXT_SUFFIX") if free_threaded else ".abi3.so"
     output = to / f"{name}{suffix}"
     # DT_RPATH, unlike DT_RUNPATH, also serves the libraries that the bundled ones need.
-    link = ["-shared", "-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}", *extra, "-o", str(output)]
+    search = ["-Wl,--disable-new-dtags", f"-Wl,-rpath,{rpath}"] if libraries.bundled else []
+    link = ["-shared", *search, *extra, "-o", str(output)]
     run(*compiler, *link, *files, *libraries.link_flags, *(f"-l{library}" for library in linked))
     return output
 
