@@ -14,6 +14,7 @@
 #   make size       the bytes of the runtime library, layer by layer
 #   make python     build the Python package and install it in build/venv
 #   make web        build the npm package for browsers and Node in build/web/package
+#   make deb        build Debian packages in build/deb
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
@@ -25,6 +26,7 @@ TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format cl
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
 WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
+DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
 
@@ -85,6 +87,10 @@ docs:
 generated: build
 	@scripts/generated.sh build/release
 
+deb:
+	@scripts/install-packages.sh $(DEB_PACKAGES)
+	@scripts/debian.sh build build/deb
+
 size: build
 	@scripts/size.sh build/release
 
@@ -98,4 +104,4 @@ web:
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web deb clean

@@ -1,6 +1,7 @@
 #!/bin/sh
-# generated.sh BUILD [--check]: writes the pages and figures that are made from the tables and the tree. --check writes
-# nothing and names the pages that are out of date, missing, or without a subcommand or header of their name.
+# generated.sh BUILD [--check]: writes the pages and figures that are made from the tables and the tree, and the symbols of
+# the Debian package. --check writes nothing, and names the pages that are out of date, missing, or without a subcommand or
+# header of their name.
 set -eu
 xcvm=$1/tools/xcvm
 fresh=$1/generated-docs
@@ -47,4 +48,5 @@ for page in $(cd docs && echo manual/*.md api/*.md); do
         rm "docs/$page"
     fi
 done
+[ "${2-}" = --check ] || scripts/debian.sh symbols "$1"
 exit $stale

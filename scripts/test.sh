@@ -131,6 +131,7 @@ step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/
 step 'documentation site' scripts/docs.sh build/release
 step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
 step 'layers: what directories include and use' scripts/layers.sh build/release
+step 'packages: versions, needs and symbols' scripts/debian.sh check build/release
 step 'lengths: of functions and files' scripts/lengths.sh
 step 'subjects of commits' scripts/subjects.sh
 step 'spelling: American, by codespell' scripts/spelling.sh
