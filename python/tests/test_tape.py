@@ -138,12 +138,15 @@ class Calls(unittest.TestCase):
             loss = square(t)(w)
             t.backward(loss)
             w.clear_grad()
+        net = t.layer("mlp", 3, 4, 2)
         before = t.info()["variables"]
         for _ in range(50):
             t.backward(square(t)(w))
             w.clear_grad()
             t.vjp(square(t), [w])
             t.call("Dropout", [w, t.constant(0.5), t.constant(True)])
+            t.loop(t.constant(3), None, lambda i, s: (None, [s], [s]), [w], 1)
+            net(w)
         gc.collect()
         self.assertLessEqual(t.info()["variables"], before + 1)
         self.assertEqual(t.info()["recorded"], 0)

@@ -570,18 +570,21 @@ static PyObject *call_row(call_frame *f, const call_arguments *arguments)
     if (calls_back && !tape_enter(f->tape))
         return NULL;
     const xcvm_var first = xcvm_call(f->row->number, f->call);
-    if (calls_back)
-        tape_leave(f->tape);
-    if ((first.at == NULL || calls_back) && tape_check(f->tape) < 0)
-        return NULL;
-    if (in_place) { /* the result is the variable itself, which has its owner */
+    PyObject *result = NULL;
+    if ((first.at == NULL || calls_back) && tape_check(f->tape) < 0) {
+        result = NULL;
+    } else if (in_place) { /* the result is the variable itself, which has its owner */
         for (size_t i = 1; i < MAX_RESULTS; i++)
             if (f->results[i].at != NULL)
                 xcvm_var_release(f->tape->tape, f->results[i]);
         Py_INCREF(arguments->into);
-        return arguments->into;
+        result = arguments->into;
+    } else {
+        result = take_results(f, VARIABLE_RESULT);
     }
-    return take_results(f, VARIABLE_RESULT);
+    if (calls_back)
+        tape_leave(f->tape);
+    return result;
 }
 
 PyObject *tape_call(tape_object *self, PyObject *const *args, Py_ssize_t count, PyObject *names)

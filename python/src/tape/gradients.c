@@ -56,9 +56,9 @@ PyObject *tape_gradients(tape_object *self, PyObject *args, PyObject *keywords)
             const xcvm_status status =
                 xcvm_tape_gradients(self->tape, roots.count, roots.at, seeds_object != Py_None ? seeds.at : NULL,
                                     wrt.count, wrt.at, &options, gradients, &error);
-            tape_leave(self);
             tuple = status == XCVM_OK ? variable_tuple(self, gradients, wrt.count, VARIABLE_RESULT)
                                       : tape_raise(self, &error);
+            tape_leave(self);
         }
     }
     variable_list_release(&roots);
@@ -103,8 +103,10 @@ PyObject *variable_gradient_rows(variable_object *self, PyObject *unused)
     if (!tape_enter(self->tape))
         return NULL;
     const xcvm_status status = xcvm_var_get_gradient_rows(self->tape->tape, self->v, &pair[0], &pair[1], &error);
+    PyObject *tuple =
+        status == XCVM_OK ? variable_tuple(self->tape, pair, 2, VARIABLE_CONSTANT) : tape_raise(self->tape, &error);
     tape_leave(self->tape);
-    return status == XCVM_OK ? variable_tuple(self->tape, pair, 2, VARIABLE_CONSTANT) : tape_raise(self->tape, &error);
+    return tuple;
 }
 
 /* ---- Hooks ---- */

@@ -74,13 +74,18 @@ bool tape_enter(tape_object *self)
 {
     if (!tape_begin(self))
         return false;
-    self->depth++;
+    if (self->depth++ == 0 && self->mode == XCVM_TAPE_EAGER)
+        self->scope = xcvm_tape_scope_begin(self->tape);
     return true;
 }
 
 void tape_leave(tape_object *self)
 {
-    if (--self->depth == 0 && self->lent != NULL) {
+    if (--self->depth > 0)
+        return;
+    if (self->mode == XCVM_TAPE_EAGER)
+        xcvm_tape_scope_end(self->tape, self->scope, 0, NULL);
+    if (self->lent != NULL) {
         PyObject *type, *value, *traceback, *lent = self->lent;
         PyErr_Fetch(&type, &value, &traceback);
         self->lent = NULL;

@@ -36,6 +36,7 @@ typedef struct tape_object {
     PyTypeObject *variable_type;
     xcvm_tape_mode mode;
     int depth;                /* of running functions that may call back */
+    xcvm_scope scope;         /* of the outermost one, on an eager tape */
     PyObject *failure[3];     /* the first exception of a callback */
     PyObject *lent;           /* list: results of callbacks that running functions read */
     tape_callback *callbacks; /* hooks and observers, as long as the tape lives */
@@ -55,7 +56,8 @@ struct tape_callback {
 
 /* Each function of a tape or of its objects begins with this. Returns false with an exception on another thread. */
 bool tape_begin(tape_object *self);
-/* Functions that may call back enter and leave. Results of callbacks live until the outermost one has left. */
+/* Functions that may call back, or make several calls, enter and leave. Results of callbacks live until the outermost
+ * one has left, and so do, on an eager tape, variables without an object. */
 bool tape_enter(tape_object *self);
 void tape_leave(tape_object *self);
 /* Raises the exception that a callback left, or that of `error`. Returns NULL. */

@@ -270,12 +270,11 @@ static PyObject *variable_value(variable_object *self, PyObject *unused)
     xcvm_error error;
     if (!tape_enter(self->tape))
         return NULL;
-    const xcvm_status status = xcvm_var_get_value(self->tape->tape, self->v, &value, &error);
-    tape_leave(self->tape);
-    if (status != XCVM_OK)
-        return tape_raise(self->tape, &error);
     const capi *api = self->tape->state->api;
-    return api->object_from_value(api->state, value);
+    const xcvm_status status = xcvm_var_get_value(self->tape->tape, self->v, &value, &error);
+    PyObject *object = status == XCVM_OK ? api->object_from_value(api->state, value) : tape_raise(self->tape, &error);
+    tape_leave(self->tape);
+    return object;
 }
 
 static PyObject *variable_detach(variable_object *self, PyObject *unused)
@@ -283,9 +282,10 @@ static PyObject *variable_detach(variable_object *self, PyObject *unused)
     (void)unused;
     if (!tape_enter(self->tape))
         return NULL;
-    const xcvm_var v = xcvm_var_detach(self->tape->tape, self->v);
+    PyObject *detached =
+        variable_create(self->tape, xcvm_var_detach(self->tape->tape, self->v), VARIABLE_CONSTANT, NULL);
     tape_leave(self->tape);
-    return variable_create(self->tape, v, VARIABLE_CONSTANT, NULL);
+    return detached;
 }
 
 static PyObject *finish(variable_object *self)
