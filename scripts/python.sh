@@ -10,11 +10,4 @@ XCVM_BUILD=$build "$venv/bin/pip" install --quiet --no-index --disable-pip-versi
 
 (cd python && mypy)
 # From the repository's root the installed package is imported, not the sources.
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-code=0
-XCVM_BUILD=$build "$venv/bin/python" -m unittest discover -s python/tests >"$log" 2>&1 || code=$?
-cat "$log"
-[ "$code" != 0 ] || awk '/^Ran [0-9]+ tests/ { ran = $2 }
-    /^OK/ { skipped = /skipped=/ ? $0 : 0; gsub(/[^0-9]/, "", skipped); print ran - skipped " passed, 0 failed, " skipped + 0 " skipped" }' "$log"
-exit "$code"
+XCVM_BUILD=$build scripts/unittest.sh "$venv/bin/python" discover -s python/tests

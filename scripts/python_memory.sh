@@ -14,5 +14,5 @@ runtime=$(clang -print-file-name=libclang_rt.asan-$(uname -m).so)
 [ -f "$runtime" ] || { echo "clang has no $runtime; the package libclang-rt-14-dev has it"; exit 1; }
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=1:exitcode=66
 export UBSAN_OPTIONS=print_stacktrace=1:exitcode=67
-LD_PRELOAD=$runtime PYTHONMALLOC=malloc XCVM_SANITIZED=1 PYTHONPATH=$package:python/tests PYTHONDONTWRITEBYTECODE=1 \
-    /usr/bin/python3 -m unittest "$@"
+export PYTHONMALLOC=malloc XCVM_SANITIZED=1 PYTHONPATH="$package:python/tests" PYTHONDONTWRITEBYTECODE=1 LD_PRELOAD="$runtime"
+scripts/unittest.sh /usr/bin/python3 "$@"

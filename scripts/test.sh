@@ -82,14 +82,17 @@ header_alone() {
 step 'build: release, gcc' build release
 step 'suites: release' suites release -j2
 step 'python: package, types and tests' scripts/python.sh build/release build/venv --test
+step 'python: references, debug interpreter' scripts/python_references.sh build/release 300
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
+step 'python: arrays, runs, bad input, address sanitizer' scripts/python_memory.sh build/asan-ubsan
 # A minute of processor time for all modes together.
 step 'tape: random sequences of calls while memory fails' build/asan-ubsan/tests/fuzz/replay_tape --seconds 12
 step 'build: thread sanitizer' build tsan
 # vm_deadlines has sessions of one thread, which nothing can race with.
 step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|server|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
 step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
+step 'python: threads on one session, thread sanitizer' scripts/python_threads.sh build/tsan 5
 step 'peer: ONNX Runtime, from npm' scripts/onnxruntime.sh
 operators() {
     step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
