@@ -41,7 +41,7 @@ class Package(unittest.TestCase):
     def test_installed_libraries_are_portable(self):
         folder = pathlib.Path(xcvm.__file__).parent
         files = [*folder.glob("*.so"), *folder.glob("lib/*")]
-        if len(files) < 3:
+        if not (folder / "lib").exists():
             self.skipTest("the package is not installed from a wheel")
         self.assertEqual(load_backend().check_portable(files), [])
 
