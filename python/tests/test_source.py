@@ -1,6 +1,9 @@
 """Programs compiled from Python source, compared with Python."""
 
 import linecache
+import os
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -12,6 +15,7 @@ import xcvm
 
 sys.path.insert(0, str(Path(__file__).parent / "source"))
 import cases_syntax  # noqa: E402
+import erroneous  # noqa: E402
 import random_programs  # noqa: E402
 
 
@@ -104,6 +108,49 @@ class Torch(Case):
                 program = xcvm.compile(module, *calls[0])
                 for arguments in calls:
                     self.same(program(*arguments), module(*arguments), arguments[1:])
+
+
+class Errors(unittest.TestCase):
+    def test_every_error_has_its_place_and_reason(self):
+        """The comments in the file state the columns and a part of the text of each problem."""
+        import inspect
+
+        lines = Path(erroneous.__file__).read_text().splitlines()
+        for function in erroneous.FUNCTIONS:
+            with self.subTest(function.__name__):
+                arguments = (np.ones(3, np.float32), 2)[: len(inspect.signature(function).parameters)]
+                with self.assertRaises(xcvm.SourceErrors) as caught:
+                    xcvm.compile(function, *arguments)
+                first = function.__code__.co_firstlineno
+                if function is erroneous.in_a_callee:
+                    first = erroneous.helper.__code__.co_firstlineno
+                wanted = {}
+                for number, line in enumerate(lines[first:], first + 1):
+                    if line.startswith("def "):
+                        break
+                    found = re.search(r"  # (\d+)-(\d+): (.*)$", line)
+                    if found:
+                        wanted[number] = found.groups()
+                got = {p.place.line: (str(p.place.column), str(p.place.end_column), p) for p in caught.exception.problems}
+                self.assertEqual(sorted(got), sorted(wanted), caught.exception)
+                for number, (column, end, text) in wanted.items():
+                    self.assertEqual(got[number][:2], (column, end), caught.exception)
+                    self.assertIn(text, f"{got[number][2].reason}. {got[number][2].hint}")
+                    self.assertIn(got[number][2].calls[0][0], function.__name__)
+                    self.assertIn(str(got[number][2].place), str(caught.exception))
+
+    def test_same_bytes_for_every_hash_seed(self):
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import random_programs as r, tempfile, xcvm, hashlib\n"
+            "with tempfile.TemporaryDirectory() as d:\n"
+            "    for n in (3, 7):\n"
+            "        p = xcvm.compile(r.load(r.Writer(n).program(), d, n), *r.INPUTS[1], optimize=0)\n"
+            "        print(hashlib.sha256(p.source).hexdigest())"
+        )
+        folder = str(Path(__file__).parent / "source")
+        runs = [subprocess.run([sys.executable, "-c", code, folder], env={**os.environ, "PYTHONHASHSEED": str(seed)},
+                               capture_output=True, text=True, check=True).stdout for seed in range(3)]  # fmt: skip
+        self.assertEqual(len(set(runs)), 1, runs)
 
 
 class RandomPrograms(unittest.TestCase):

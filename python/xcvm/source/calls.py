@@ -474,6 +474,8 @@ class Calls(Operators):
             wrapped = getattr(function, "__wrapped__", None)
             if wrapped is not None and function.__code__.co_filename.endswith(("torch/autograd/grad_mode.py", "torch/utils/_contextlib.py")):
                 return self.call_constant(wrapped, arguments, keywords)
+            if (function.__module__ or "").split(".")[0] == "numpy":
+                raise Refusal(f"'{self.tables.name_of(function)}' is not supported", self.tables.nearest(self.tables.name_of(function)))
             if is_contextmanager(function):
                 self.refuse("a context manager made by @contextmanager is a generator, which is not supported", "Write a class")
             return self.inline(self.live_function(function), arguments, keywords)

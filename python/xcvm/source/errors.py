@@ -39,7 +39,8 @@ class Problem(NamedTuple):
             lines[0] += f". {self.hint}"
         if self.place.text:
             lines.append(f"    {self.place.text}")
-        lines += [f"  in {name}, called at {place}" for name, place in reversed(self.calls)]
+        calls = [f"  in {name}, called at {place}" if place.line else f"  in {name}" for name, place in reversed(self.calls)]
+        lines += calls if len(calls) <= 8 else [*calls[:4], f"  ... {len(calls) - 7} more calls", *calls[-3:]]
         return "\n".join(lines)
 
 

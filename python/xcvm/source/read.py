@@ -93,7 +93,7 @@ def place_of(node: ast.AST, file: str) -> Place:
     column = _characters(source, getattr(node, "col_offset", 0))
     end_column = _characters(linecache.getline(file, end_line), getattr(node, "end_col_offset", 0) or 0)
     if isinstance(node, (ast.For, ast.While, ast.If, ast.With, ast.FunctionDef, ast.ClassDef, ast.Try)):
-        end_line, end_column = line, len(source.rstrip()) + 1 - 1
+        end_line, end_column = line, len(source.split("  #")[0].rstrip())
     text = source.rstrip("\n")[column:end_column] if end_line == line else source[column:].rstrip() + " ..."
     return Place(file, line, column + 1, end_line, end_column + 1, textwrap.shorten(text, 100, placeholder=" ..."))
 
