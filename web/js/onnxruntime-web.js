@@ -131,13 +131,14 @@ function fromVm(value) {
     return new Tensor(NAMES[value.dtype] ?? value.dtype, value.dtype === 'f16' && globalThis.Float16Array ? new Float16Array(value.data.buffer) : value.data, value.dims);
 }
 
-function toVm(name, value) {
+function toVm({ name, dims }, value) {
     if (!value || typeof value !== 'object' || !TYPES[value.type])
         throw new TypeError(`input '${name}' must be a Tensor.`);
     const data = value.data;
     const bytes = value.type === 'int4' ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
         : value.type === 'float16' && !(data instanceof Uint16Array) ? new Uint16Array(data.buffer, data.byteOffset, data.length) : data;
-    return new VmTensor(TYPES[value.type][0], bytes, value.dims);
+    /* onnxruntime takes one element of any rank for a scalar. */
+    return new VmTensor(TYPES[value.type][0], bytes, dims?.length === 0 && value.size === 1 ? [] : value.dims);
 }
 
 const metadata = (infos) => Object.freeze(infos.map(({ name, kind, dtype, dims }) => kind === 'tensor' || kind === 'null'
@@ -206,8 +207,8 @@ export class InferenceSession {
             if (!this.outputNames.includes(name))
                 throw new RangeError(`'fetches' contains invalid output name: ${name}.`);
         const inputs = {};
-        for (const name of this.inputNames)
-            inputs[name] = toVm(name, feeds[name]);
+        for (const info of this.#program.inputs)
+            inputs[info.name] = toVm(info, feeds[info.name]);
         const results = this.#session.run(inputs), outputs = {};
         for (const name of wanted)
             outputs[name] = fromVm(results[name]);
