@@ -59,7 +59,7 @@ tape/static: tape/backward
 tape/layers:
 tape/optimizers: tape/backward tape/layers
 tape/create.c: tape/lazy tape/batch tape/backward tape/building
-server:
+server/pool:
 train: train/data
 train/data:
 tools/main.c: tools/cli tools/io tools/commands

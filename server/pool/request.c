@@ -1,5 +1,5 @@
 /* Requests: validation, submission, cancellation, completion, and the synchronous call. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include "vm/options.h"
 

@@ -1,13 +1,13 @@
 /* The request pool: its objects and the functions that its files share. One mutex of the server guards everything that
  * changes, except where a field says otherwise. Functions named _locked expect that the caller holds it. */
-#ifndef XCVM_SERVER_POOL_H
-#define XCVM_SERVER_POOL_H
+#ifndef XCVM_SERVER_POOL_POOL_H
+#define XCVM_SERVER_POOL_POOL_H
 
 #include "xcvm/server.h"
 
 #include "base/allocator.h"
 #include "base/clock.h"
-#include "server/memory.h"
+#include "server/pool/memory.h"
 
 #include <pthread.h>
 

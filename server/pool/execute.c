@@ -1,5 +1,5 @@
 /* Execution: a run binds the inputs of its requests, runs the program, and completes the requests. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include <string.h>
 

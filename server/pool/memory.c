@@ -1,5 +1,5 @@
 /* Counting allocator: the limits of a model and of the server hold for programs, sessions and values alike. */
-#include "server/memory.h"
+#include "server/pool/memory.h"
 
 static void drop_reference(xcs_memory *memory)
 {

@@ -1,5 +1,5 @@
 /* A loaded model: the program, its sessions, and the end of both. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* The queue of a model: admission by count, bytes and expected wait; order by priority; expiry; choice of what runs. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 /* The expected time until `ahead` requests have run. */
 static uint64_t expected_wait(const xcs_model *model, size_t ahead)

@@ -1,6 +1,6 @@
 /* An allocator that counts bytes against a limit, and against that of a parent. */
-#ifndef XCVM_SERVER_MEMORY_H
-#define XCVM_SERVER_MEMORY_H
+#ifndef XCVM_SERVER_POOL_MEMORY_H
+#define XCVM_SERVER_POOL_MEMORY_H
 
 #include "base/allocator.h"
 

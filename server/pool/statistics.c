@@ -1,5 +1,5 @@
 /* Totals of a model: outcomes, times, and a histogram of the time in the pool. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 static size_t bucket_of(uint64_t ns)
 {

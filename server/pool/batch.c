@@ -1,5 +1,5 @@
 /* Batching: requests of one model that differ in the number of rows only run together. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include <stdio.h>
 #include <string.h>

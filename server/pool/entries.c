@@ -1,5 +1,5 @@
 /* The models of a server by name and version: load, replace, unload, find, list. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include "vm/options.h"
 

@@ -1,5 +1,5 @@
 /* Clients of programs with states: each has a session of its own, which is dropped after an idle time. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include <string.h>
 

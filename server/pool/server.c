@@ -1,5 +1,5 @@
 /* The server: its threads, which run requests and enforce deadlines, and its shutdown. */
-#include "server/pool.h"
+#include "server/pool/pool.h"
 
 #include "vm/options.h"
 
