@@ -60,6 +60,9 @@ tape/layers:
 tape/optimizers: tape/backward tape/layers
 tape/create.c: tape/lazy tape/batch tape/backward tape/building
 server/pool:
+server/json:
+server/oip: server/pool server/json
+server/http: server/pool server/json server/oip
 train: train/data
 train/data:
 tools/main.c: tools/cli tools/io tools/commands
@@ -70,7 +73,8 @@ tools/tensors: tools/cli tools/io tools/values
 tools/run: tools/cli tools/io tools/values tools/tensors
 tools/profile: tools/cli tools/io tools/values
 tools/training: tools/cli tools/io tools/values tools/tensors tools/run
-tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/profile tools/training
+tools/serve: tools/cli tools/io
+tools/commands: tools/cli tools/io tools/values tools/tensors tools/run tools/profile tools/serve tools/training
 python/bench:
 python/src:
 python/src/compiler: python/src

@@ -81,7 +81,8 @@ static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, 
     const uint64_t begin = xcvm_clock_ns();
     xcvm_status status = run->session == NULL ? create_client_session(run, error) : XCVM_OK;
     bool bound = status != XCVM_OK; /* the input is not what failed */
-    if (status == XCVM_OK && request->client == NULL && xcvm_program_state_count(program) > 0)
+    if (status == XCVM_OK && (request->client == NULL || request->client_begins) &&
+        xcvm_program_state_count(program) > 0)
         status = xcvm_session_reset_states(run->session, error);
     for (size_t i = 0; status == XCVM_OK && i < request->input_count; i++)
         status = xcvm_session_set_input(run->session, i, request->inputs[i], error);

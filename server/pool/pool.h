@@ -22,7 +22,7 @@ struct xcs_request {
     xcs_request *before, *next; /* in the queue of the model, or in a list of requests to complete */
     bool waits;                 /* in the queue */
     bool cancelled;
-    bool client_ends;
+    bool client_begins, client_ends;
     struct xcs_run *run; /* while it runs */
     xcs_client *client;
     xcs_completion done;

@@ -182,6 +182,7 @@ static xcs_reason create_request(xcs_server *server, xcs_model *model, const xcs
     r->model = model;
     r->done = done;
     r->priority = o->priority;
+    r->client_begins = o->client_begins;
     r->client_ends = o->client_ends;
     r->input_count = o->input_count;
     r->submitted_ns = xcvm_clock_ns();

@@ -18,7 +18,8 @@
     X(diff)                                                                                                            \
     X(ops)                                                                                                             \
     X(quantize)                                                                                                        \
-    X(train)
+    X(train)                                                                                                           \
+    X(serve)
 
 #define DECLARE_COMMAND(name) extern const struct command command_##name;
 COMMANDS(DECLARE_COMMAND)

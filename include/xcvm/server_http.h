@@ -1,0 +1,44 @@
+/*
+ * XCVM server over HTTP/1.1: the Open Inference Protocol (v2, REST) and Prometheus metrics for an xcs_server.
+ * docs/serving.md lists the paths. Needs libmicrohttpd and libjansson, which are loaded on first use.
+ */
+#ifndef XCVM_SERVER_HTTP_H
+#define XCVM_SERVER_HTTP_H
+
+#include <xcvm/server.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct xcs_http xcs_http;
+
+typedef struct xcs_http_options {
+    size_t size;
+    const char *address;       /* "HOST:PORT", "[IPv6]:PORT" or "unix:PATH"; NULL: "127.0.0.1:8000"; port 0: any */
+    int socket;                /* a listening socket in place of the address; 0: none. The library closes it */
+    int threads;               /* threads that read requests; 0: as many as the process may use, at most 4 */
+    const char *api_key;       /* clients must send it, except for health checks; NULL: none */
+    bool insecure;             /* allows addresses other than loopback without a key */
+    bool no_admin;             /* refuses to load and unload models */
+    size_t body_limit;         /* bytes of a request's body; 0: 64 MiB */
+    unsigned connection_limit; /* 0: 1000 */
+    unsigned idle_seconds;     /* a connection is closed after this time without data; 0: 60 */
+    xcvm_sink access_log;      /* receives a line of JSON for each request, one call at a time */
+} xcs_http_options;
+
+/* Starts to serve. The server must outlive the result. UNSUPPORTED if a library is missing. */
+XCVM_API XCVM_MUST_USE xcvm_status xcs_http_create(xcs_server *server, const xcs_http_options *options, xcs_http **http,
+                                                   xcvm_error *error);
+/* Returns the address with the port in use. */
+XCVM_API const char *xcs_http_address(const xcs_http *http);
+/* Sets what /v2/health/ready answers. Initially true. Requests are served in either case. */
+XCVM_API void xcs_http_set_ready(xcs_http *http, bool ready);
+/* Closes the listening socket, waits for the responses to requests that have been read, and closes all connections.
+ * Drain the server before, or the wait lasts as long as the requests. */
+XCVM_API void xcs_http_destroy(xcs_http *http);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

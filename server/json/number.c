@@ -1,0 +1,264 @@
+/* JSON numbers. Reading: up to 19 digits and small powers of ten are exact in double (Clinger, "How to read floating
+ * point numbers accurately", 1990) or in x87's 64-bit mantissa, where one rounding is followed by a check that the
+ * second one is safe. Everything else takes the slow, exact path. Writing tries the fewest digits first. */
+#include "server/json/number.h"
+
+#include "base/decimal.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Reads digits into the number. Returns the first character that is none. */
+static const char *scan_digits(const char *at, const char *end, xcs_number *n, bool fraction)
+{
+    /* Leading zeros count nothing. */
+    for (; at < end && is_digit(*at); at++) {
+        if (n->digits > (UINT64_MAX - 9) / 10) {
+            n->exact = n->exact && *at == '0';
+            n->exponent += !fraction;
+            continue;
+        }
+        n->digits = n->digits * 10 + (uint64_t)(*at - '0');
+        n->exponent -= fraction;
+    }
+    return at;
+}
+
+static const char *scan_exponent(const char *at, const char *end, xcs_number *n)
+{
+    const bool negative = at < end && *at == '-';
+    int64_t exponent = 0;
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    if (at >= end || !is_digit(*at))
+        return NULL;
+    for (; at < end && is_digit(*at); at++)
+        exponent = exponent < 100000 ? exponent * 10 + (*at - '0') : exponent;
+    n->exponent += negative ? -exponent : exponent;
+    return at;
+}
+
+bool xcs_number_scan(const char *at, const char *end, xcs_number *number)
+{
+    xcs_number n = {.begin = at, .exact = true};
+    n.negative = at < end && *at == '-';
+    at += n.negative;
+    if (at >= end || !is_digit(*at) || (*at == '0' && at + 1 < end && is_digit(at[1])))
+        return false;
+    at = scan_digits(at, end, &n, false);
+    if (at < end && *at == '.') {
+        if (++at >= end || !is_digit(*at))
+            return false;
+        at = scan_digits(at, end, &n, true);
+    }
+    if (at < end && (*at == 'e' || *at == 'E') && (at = scan_exponent(at + 1, end, &n)) == NULL)
+        return false;
+    n.end = at;
+    *number = n;
+    return true;
+}
+
+static double parse_slowly(const xcs_number *n)
+{
+    char buffer[64];
+    double value = 0;
+    const size_t length = (size_t)(n->end - n->begin);
+    /* xcvm_decimal_parse ends at a NUL. Digits beyond the buffer take memory. */
+    char *text = length < sizeof buffer ? buffer : xcvm_allocate(NULL, length + 1);
+    if (text == NULL)
+        return (double)NAN;
+    memcpy(text, n->begin, length);
+    text[length] = '\0';
+    (void)xcvm_decimal_parse(text, &value);
+    if (text != buffer)
+        xcvm_deallocate(NULL, text, length + 1);
+    return value;
+}
+
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+#if LDBL_MANT_DIG == 64
+/* 10^27 has 63 significant bits. */
+static const long double long_powers[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,  1e7L,  1e8L,  1e9L,
+                                          1e10L, 1e11L, 1e12L, 1e13L, 1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L,
+                                          1e20L, 1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+
+/* Returns false if rounding twice could differ from rounding once. */
+static bool parse_long(const xcs_number *n, double *value)
+{
+    if (n->exponent < -27 || n->exponent > 27)
+        return false;
+    const long double digits = (long double)n->digits;
+    const long double exact = n->exponent < 0 ? digits / long_powers[-n->exponent] : digits * long_powers[n->exponent];
+    uint64_t mantissa;
+    memcpy(&mantissa, &exact, sizeof mantissa);
+    /* The 11 bits beyond those of a double: the halfway case, and what rounds to it, are not decided. */
+    const uint64_t beyond = mantissa & 0x7ff;
+    if (beyond >= 0x3ff && beyond <= 0x401)
+        return false;
+    *value = (double)exact;
+    return true;
+}
+#else
+static bool parse_long(const xcs_number *n, double *value)
+{
+    (void)n;
+    (void)value;
+    return false;
+}
+#endif
+
+double xcs_number_double(const xcs_number *n)
+{
+    double value = 0;
+    if (n->exact && n->digits == 0)
+        value = 0;
+    else if (n->exact && n->digits <= (UINT64_C(1) << 53) && n->exponent >= -22 && n->exponent <= 22)
+        value = n->exponent < 0 ? (double)n->digits / powers[-n->exponent] : (double)n->digits * powers[n->exponent];
+    else if (!n->exact || !parse_long(n, &value))
+        return parse_slowly(n);
+    return n->negative ? -value : value;
+}
+
+/* The absolute value of an integer. */
+static bool integer_of(const xcs_number *n, uint64_t *value)
+{
+    uint64_t digits = n->digits;
+    int64_t exponent = digits == 0 ? 0 : n->exponent;
+    for (; exponent < 0 && digits % 10 == 0; exponent++)
+        digits /= 10;
+    for (; exponent > 0 && digits <= UINT64_MAX / 10; exponent--)
+        digits *= 10;
+    *value = digits;
+    if (n->exact)
+        return exponent == 0;
+    /* Twenty digits may fit; the text decides. */
+    digits = 0;
+    for (const char *c = n->begin + n->negative; c < n->end; c++)
+        if (!is_digit(*c) || __builtin_mul_overflow(digits, 10, &digits) ||
+            __builtin_add_overflow(digits, (uint64_t)(*c - '0'), &digits))
+            return false;
+    *value = digits;
+    return true;
+}
+
+bool xcs_number_signed(const xcs_number *n, int64_t *value)
+{
+    uint64_t magnitude;
+    if (!integer_of(n, &magnitude) || magnitude > (uint64_t)INT64_MAX + n->negative)
+        return false;
+    *value = n->negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return true;
+}
+
+bool xcs_number_unsigned(const xcs_number *n, uint64_t *value)
+{
+    return integer_of(n, value) && (!n->negative || *value == 0);
+}
+
+/* ---- Writing ---- */
+
+enum { LONGEST = 40 };
+
+static size_t write_unsigned(char *to, uint64_t value)
+{
+    char digits[24];
+    size_t count = 0;
+    do
+        digits[count++] = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    for (size_t i = 0; i < count; i++)
+        to[i] = digits[count - 1 - i];
+    return count;
+}
+
+/* Writes digits * 10^-places, with places in [0, 22], without trailing zeros. */
+static size_t write_fixed(char *to, uint64_t digits, int places)
+{
+    for (; places > 0 && digits % 10 == 0; places--)
+        digits /= 10;
+    char all[24];
+    const size_t count = write_unsigned(all, digits);
+    size_t at = 0;
+    const size_t after = (size_t)places, whole = count > after ? count - after : 0;
+    memcpy(to, all, whole);
+    at = whole;
+    if (whole == 0)
+        to[at++] = '0';
+    if (after > 0)
+        to[at++] = '.';
+    for (size_t i = count; i < after; i++)
+        to[at++] = '0';
+    memcpy(to + at, all + whole, count - whole);
+    return at + count - whole;
+}
+
+/* Tries few digits of a float in [1e-5, 1e9). Returns 0 if none of them reads as the same float. */
+static size_t write_short(char *to, float value)
+{
+    int places = 0; /* after the decimal point, for 6 digits */
+    for (double bound = 1e5; (double)value < bound && places < 11; bound /= 10)
+        places++;
+    for (int i = 0; i < 4; i++, places++) {
+        const uint64_t digits = (uint64_t)((double)value * powers[places] + 0.5);
+        if ((float)((double)digits / powers[places]) == value)
+            return write_fixed(to, digits, places);
+    }
+    return 0;
+}
+
+static void write_text(xcs_text *text, double value, int least, int most, bool is_float)
+{
+    char buffer[XCVM_DECIMAL_TEXT];
+    for (int precision = least; precision <= most; precision++) {
+        double again = 0;
+        xcvm_decimal_text(value, precision, buffer);
+        (void)xcvm_decimal_parse(buffer, &again);
+        if (precision == most || (is_float ? (float)again == (float)value : again == value))
+            break;
+    }
+    xcs_text_put(text, buffer);
+}
+
+void xcs_number_write_float(xcs_text *text, float value)
+{
+    const float magnitude = fabsf(value);
+    char *to = xcs_text_reserve(text, LONGEST);
+    if (to == NULL)
+        return;
+    if (!isfinite(value)) {
+        xcs_text_put(text, "null");
+        return;
+    }
+    size_t count = 0;
+    if (magnitude == 0) {
+        to[count++] = '0';
+    } else if (magnitude >= 1e-5f && magnitude < 1e9f) {
+        count = write_short(to + (signbit(value) ? 1 : 0), magnitude);
+    }
+    if (count == 0) {
+        write_text(text, (double)value, 6, 9, true);
+        return;
+    }
+    if (signbit(value) && magnitude == 0) {
+        xcs_text_put(text, "-0.0"); /* -0 would be an integer for many readers */
+        return;
+    }
+    if (signbit(value))
+        to[0] = '-';
+    text->count += count + (signbit(value) ? 1 : 0);
+}
+
+void xcs_number_write_double(xcs_text *text, double value)
+{
+    if (!isfinite(value))
+        xcs_text_put(text, "null");
+    else if (value == 0)
+        xcs_text_put(text, signbit(value) ? "-0.0" : "0");
+    else
+        write_text(text, value, 15, XCVM_DECIMAL_DIGITS, false);
+}

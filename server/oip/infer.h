@@ -1,0 +1,34 @@
+/* Inference requests and responses of the Open Inference Protocol: JSON with the binary tensor extension. */
+#ifndef XCVM_SERVER_OIP_INFER_H
+#define XCVM_SERVER_OIP_INFER_H
+
+#include "server/json/text.h"
+#include "xcvm/server.h"
+
+typedef struct xcs_infer_output {
+    size_t index; /* in the program */
+    bool binary;
+} xcs_infer_output;
+
+/* A request as read. Zero-initialized except for `model`, it is empty. */
+typedef struct xcs_infer {
+    xcs_model *model; /* the caller's reference, which must outlive this */
+    char *id;         /* NULL: none */
+    xcvm_value **inputs;
+    xcs_infer_output *outputs; /* the requested ones */
+    size_t input_count, output_count;
+    bool binary_outputs; /* unless an output says otherwise */
+    int priority;
+    uint64_t timeout_ns;
+    char client[64]; /* "sequence_id"; "": none */
+    bool client_begins, client_ends;
+} xcs_infer;
+
+/* Reads a body of `length` bytes, of which the first `json_length` are JSON and the rest is binary data. */
+xcvm_status xcs_infer_read(xcs_infer *infer, const char *body, size_t length, size_t json_length, xcvm_error *error);
+/* Appends the response. *json_length is the length of its JSON part; binary data follows if it is less than all. */
+xcvm_status xcs_infer_write(const xcs_infer *infer, const xcvm_value *const *outputs, xcs_text *text,
+                            size_t *json_length, xcvm_error *error);
+void xcs_infer_release(xcs_infer *infer);
+
+#endif

@@ -1,0 +1,118 @@
+/* Tests of the HTTP server as a library: address, readiness, a request, and the end while a request runs. */
+#include "tests/server/support.h"
+#include "xcvm/server_http.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+static int connect_to(const xcs_http *http)
+{
+    const char *address = xcs_http_address(http), *colon = strrchr(address, ':');
+    ck_assert_ptr_nonnull(colon);
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(colon + 1))};
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static void send_request(int fd, const char *line, const char *body)
+{
+    char text[1000];
+    const int length =
+        snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                 line, strlen(body), body);
+    ck_assert_int_eq(send(fd, text, (size_t)length, 0), length);
+}
+
+/* The whole answer until the connection ends. */
+static void expect(int fd, const char *first, const char *part)
+{
+    char text[4000];
+    size_t count = 0;
+    ssize_t got;
+    while (count < sizeof text - 1 && (got = recv(fd, text + count, sizeof text - 1 - count, 0)) > 0)
+        count += (size_t)got;
+    text[count] = '\0';
+    ck_assert_msg(strstr(text, first) != NULL && strstr(text, part) != NULL, "%s", text);
+    close(fd);
+}
+
+static void ask(const xcs_http *http, const char *line, const char *body, const char *first, const char *part)
+{
+    const int fd = connect_to(http);
+    send_request(fd, line, body);
+    expect(fd, first, part);
+}
+
+static xcs_http *open_http(xcs_server *server)
+{
+    const xcs_http_options options = {.size = sizeof options, .address = "127.0.0.1:0", .threads = 2};
+    xcs_http *http = NULL;
+    xcvm_error error = {0};
+    ck_assert_msg(xcs_http_create(server, &options, &http, &error) == XCVM_OK, "%s", error.message);
+    return http;
+}
+
+static const char body[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[1.5,2]}]}";
+
+START_TEST(answers)
+{
+    xcs_server *server = create_server(2);
+    add_model(server, "doubles", DOUBLES, NULL);
+    xcs_http *http = open_http(server);
+    ask(http, "GET /v2/health/ready", "", "HTTP/1.1 200", "{\"ready\":true}");
+    for (int i = 0; i < 20; i++)
+        ask(http, "POST /v2/models/doubles/infer", body, "HTTP/1.1 200", "\"data\":[3,4]");
+    xcs_http_set_ready(http, false);
+    ask(http, "GET /v2/health/ready", "", "HTTP/1.1 503", "{\"ready\":false}");
+    ask(http, "GET /metrics", "", "HTTP/1.1 200",
+        "xcvm_requests_total{model=\"doubles\",version=\"1\",outcome=\"succeeded\"} 20");
+    xcs_http_destroy(http);
+    xcs_http_destroy(NULL);
+    xcs_server_destroy(server);
+}
+END_TEST
+
+START_TEST(refuses_addresses)
+{
+    static const struct {
+        const char *address, *message;
+    } cases[] = {{"127.0.0.1", "is not an address"}, {"127.0.0.1:x", "is not an address"},
+                 {":80", "is not an address"},       {"unix:", "the path of a socket"},
+                 {"0.0.0.0:0", "needs an API key"},  {"unix:/no/such/directory/x", "cannot listen"}};
+    xcs_server *server = create_server(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const xcs_http_options options = {.size = sizeof options, .address = cases[i].address};
+        xcs_http *http = NULL;
+        xcvm_error error = {0};
+        ck_assert_int_ne(xcs_http_create(server, &options, &http, &error), XCVM_OK);
+        ck_assert_msg(strstr(error.message, cases[i].message) != NULL, "%s", error.message);
+        ck_assert_ptr_null(http);
+    }
+    xcs_server_destroy(server);
+}
+END_TEST
+
+/* A client that leaves cancels its run, and so does the end of the server. */
+START_TEST(clients_leave)
+{
+    xcs_server *server = create_server(1);
+    add_model(server, "endless", ENDLESS, NULL);
+    xcs_http *http = open_http(server);
+    for (uint64_t i = 0; i < 3; i++) {
+        const int fd = connect_to(http);
+        send_request(fd, "POST /v2/models/endless/infer", body);
+        while (statistics_of(server, "endless").running == 0)
+            usleep(200);
+        close(fd);
+        while (statistics_of(server, "endless").cancelled == i || statistics_of(server, "endless").running > 0)
+            usleep(200);
+    }
+    xcs_http_destroy(http);
+    xcs_server_destroy(server);
+}
+END_TEST
+
+Suite *suite_server_http(void);
+Suite *suite_server_http(void) { return SUITE_OF("server_http", answers, refuses_addresses, clients_leave); }
