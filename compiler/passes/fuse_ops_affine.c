@@ -243,10 +243,10 @@ static bool arithmetic(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_affine[] = {
-    {XCVM_OP_BatchNormalization, batch_normalization, "BatchNormalization of Conv, ConvTranspose and Gemm"},
-    {XCVM_OP_Add, arithmetic, "a bias per channel"},
-    {XCVM_OP_Sub, arithmetic, "a bias per channel"},
-    {XCVM_OP_Mul, arithmetic, "a factor per channel"},
-    {XCVM_OP_Div, arithmetic, "a divisor per channel"},
+    {XCVM_OP_BatchNormalization, batch_normalization, "BatchNormalization after Conv, ConvTranspose or Gemm"},
+    {XCVM_OP_Add, arithmetic, "a bias per channel after a product"},
+    {XCVM_OP_Sub, arithmetic, "a bias per channel after a product"},
+    {XCVM_OP_Mul, arithmetic, "a factor per channel after a product"},
+    {XCVM_OP_Div, arithmetic, "a divisor per channel after a product"},
 };
 const size_t xcc_rules_affine_count = sizeof xcc_rules_affine / sizeof *xcc_rules_affine;

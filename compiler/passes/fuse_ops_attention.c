@@ -211,6 +211,6 @@ static bool attention(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_attention[] = {
-    {XCVM_OP_MatMul, attention, "of the softmax of a product with a transposed operand"},
+    {XCVM_OP_MatMul, attention, "softmax of a product with a transposed operand, times values: Attention"},
 };
 const size_t xcc_rules_attention_count = sizeof xcc_rules_attention / sizeof *xcc_rules_attention;

@@ -142,8 +142,8 @@ static bool gather(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_blocks[] = {
-    {XCVM_OP_MatMul, matmul, "by constants quantized in blocks"},
-    {XCVM_OP_Gemm, gemm, "by constants quantized in blocks"},
-    {XCVM_OP_Gather, gather, "of a table quantized in blocks"},
+    {XCVM_OP_MatMul, matmul, "product with constants quantized in blocks"},
+    {XCVM_OP_Gemm, gemm, "product with constants quantized in blocks"},
+    {XCVM_OP_Gather, gather, "rows of a table quantized in blocks"},
 };
 const size_t xcc_rules_blocks_count = sizeof xcc_rules_blocks / sizeof *xcc_rules_blocks;

@@ -169,13 +169,20 @@ static bool residual(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_epilogues[] = {
-    {XCVM_OP_Add, gated_residual, "x + x * gate of a Conv"}, {XCVM_OP_Add, residual, "of a tensor to a Conv"},
-    {XCVM_OP_Relu, activation, "of a Conv or Gemm"},         {XCVM_OP_Clip, activation, "of a Conv or Gemm"},
-    {XCVM_OP_LeakyRelu, activation, "of a Conv or Gemm"},    {XCVM_OP_Sigmoid, activation, "of a Conv or Gemm"},
-    {XCVM_OP_Tanh, activation, "of a Conv or Gemm"},         {XCVM_OP_HardSigmoid, activation, "of a Conv or Gemm"},
-    {XCVM_OP_HardSwish, activation, "of a Conv or Gemm"},    {XCVM_OP_Swish, activation, "of a Conv or Gemm"},
-    {XCVM_OP_Gelu, activation, "of a Conv or Gemm"},         {XCVM_OP_Mul, affine, "a factor behind an activation"},
-    {XCVM_OP_Add, affine, "a summand behind an activation"}, {XCVM_OP_Div, affine, "a divisor behind an activation"},
-    {XCVM_OP_Sub, affine, "a summand behind an activation"},
+    {XCVM_OP_Add, gated_residual, "x + x * gate after a Conv"},
+    {XCVM_OP_Add, residual, "residual after a Conv"},
+    {XCVM_OP_Relu, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Clip, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_LeakyRelu, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Sigmoid, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Tanh, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_HardSigmoid, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_HardSwish, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Swish, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Gelu, activation, "activation after a Conv or Gemm"},
+    {XCVM_OP_Mul, affine, "factor after an activation"},
+    {XCVM_OP_Add, affine, "addend after an activation"},
+    {XCVM_OP_Div, affine, "divisor after an activation"},
+    {XCVM_OP_Sub, affine, "addend after an activation"},
 };
 const size_t xcc_rules_epilogues_count = sizeof xcc_rules_epilogues / sizeof *xcc_rules_epilogues;

@@ -109,8 +109,8 @@ static bool max_pool(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_pads[] = {
-    {XCVM_OP_Conv, conv, "zeros around the operand of a Conv"},
-    {XCVM_OP_AveragePool, average_pool, "zeros around the operand of an AveragePool"},
-    {XCVM_OP_MaxPool, max_pool, "what is less than everything around the operand of a MaxPool"},
+    {XCVM_OP_Conv, conv, "zero padding before a Conv"},
+    {XCVM_OP_AveragePool, average_pool, "zero padding before an AveragePool"},
+    {XCVM_OP_MaxPool, max_pool, "padding with the lowest value before a MaxPool"},
 };
 const size_t xcc_rules_pads_count = sizeof xcc_rules_pads / sizeof *xcc_rules_pads;

@@ -135,11 +135,11 @@ static bool subtract_outer_product(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_products[] = {
-    {XCVM_OP_MatMul, matmul, "by a constant or transposed matrix"},
-    {XCVM_OP_Gemm, gemm_of_transpose, "of transposed matrices"},
-    {XCVM_OP_Transpose, transpose_of_gemm, "of a Gemm"},
-    {XCVM_OP_Add, add_to_gemm, "of a vector to a Gemm without bias"},
-    {XCVM_OP_Mul, scale_outer_product, "of an outer product by a number"},
-    {XCVM_OP_Sub, subtract_outer_product, "of an outer product from a matrix"},
+    {XCVM_OP_MatMul, matmul, "product with a constant or transposed matrix"},
+    {XCVM_OP_Gemm, gemm_of_transpose, "product of transposed matrices"},
+    {XCVM_OP_Transpose, transpose_of_gemm, "transposed result of a Gemm"},
+    {XCVM_OP_Add, add_to_gemm, "vector added to a Gemm without bias"},
+    {XCVM_OP_Mul, scale_outer_product, "outer product times a number"},
+    {XCVM_OP_Sub, subtract_outer_product, "outer product subtracted from a matrix"},
 };
 const size_t xcc_rules_products_count = sizeof xcc_rules_products / sizeof *xcc_rules_products;

@@ -230,19 +230,19 @@ static void count_integer_nodes(xcc_graph *g)
 xcvm_status xcc_pass_integer(xcc_module *m)
 {
     static const xcc_rule rules[] = {
-        {XCVM_OP_QuantizeLinear, quantize, "of what can be computed in integers"},
-        {XCVM_OP_QLinearConv, xcc_integer_qlinear_conv, "by constant filters"},
-        {XCVM_OP_QLinearMatMul, xcc_integer_qlinear_matmul, "by a constant matrix"},
+        {XCVM_OP_QuantizeLinear, quantize, "quantized result of an operator on dequantized operands"},
+        {XCVM_OP_QLinearConv, xcc_integer_qlinear_conv, "convolution with constant filters"},
+        {XCVM_OP_QLinearMatMul, xcc_integer_qlinear_matmul, "product with a constant matrix"},
     };
     static const xcc_rule to_float[] = {
-        {XCVM_OP_Conv, xcc_integer_conv_to_float, "of dequantized bytes"},
-        {XCVM_OP_Relu, relu_of_floats, "of a convolution's floats"},
-        {XCVM_OP_ReduceMean, mean_of_floats, "of a convolution's floats"},
-        {XCVM_OP_Gemm, xcc_integer_to_float, "of dequantized bytes"},
-        {XCVM_OP_MatMul, xcc_integer_to_float, "of dequantized bytes"},
-        {XCVM_OP_LSTM, xcc_integer_lstm, "by quantized weights"},
-        {XCVM_OP_Mul, xcc_integer_dynamic, "of integers by a scale"},
-        {XCVM_OP_Add, xcc_integer_shift, "to each row of a product"},
+        {XCVM_OP_Conv, xcc_integer_conv_to_float, "float result from dequantized bytes"},
+        {XCVM_OP_Relu, relu_of_floats, "function of a convolution's float result"},
+        {XCVM_OP_ReduceMean, mean_of_floats, "function of a convolution's float result"},
+        {XCVM_OP_Gemm, xcc_integer_to_float, "float result from dequantized bytes"},
+        {XCVM_OP_MatMul, xcc_integer_to_float, "float result from dequantized bytes"},
+        {XCVM_OP_LSTM, xcc_integer_lstm, "LSTM with quantized weights"},
+        {XCVM_OP_Mul, xcc_integer_dynamic, "product of integers times a scale"},
+        {XCVM_OP_Add, xcc_integer_shift, "addend of each row of a product"},
     };
     const xcc_options *o = m->options;
     if (o->backprop || o->train != NULL || o->training.evaluate || o->quantized.integers == XCC_INTEGER_NEVER)

@@ -294,9 +294,9 @@ xcvm_status xcc_pass_prepack(xcc_module *m)
         {XCVM_OP_RNN, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_GRU, xcc_pack_recurrent, "with constant weights"},
         {XCVM_OP_LSTM, xcc_pack_recurrent, "with constant weights"},
-        {XCVM_OP_Add, residual, "of a tensor to a PackedGemm"},
-        {XCVM_OP_ConvTranspose, of_a_point, "of a single position"},
-        {XCVM_OP_ConvTranspose, side_by_side, "of windows side by side, with few outputs"},
+        {XCVM_OP_Add, residual, "residual after a PackedGemm"},
+        {XCVM_OP_ConvTranspose, of_a_point, "a single position"},
+        {XCVM_OP_ConvTranspose, side_by_side, "adjacent windows with few outputs"},
     };
     packer k = {.r = {.m = m}, .count = m->value_count};
     const size_t bytes = k.count * sizeof *k.constants;

@@ -167,15 +167,15 @@ static bool where_not(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_arithmetic[] = {
-    {XCVM_OP_Add, add, "of 0"},
-    {XCVM_OP_Sub, sub, "of 0"},
-    {XCVM_OP_Mul, mul, "by 1, and by -1"},
-    {XCVM_OP_Div, div_by_one, "by 1, and of 1"},
-    {XCVM_OP_Pow, pow_of_two, "by 1, and by 2"},
-    {XCVM_OP_Clip, clip, "to nothing, from 0 on, and of what has limits already"},
-    {XCVM_OP_Relu, relu, "of what has limits already"},
-    {XCVM_OP_Max, extreme, "with a number"},
-    {XCVM_OP_Min, extreme, "with a number"},
-    {XCVM_OP_Where, where_not, "where a condition is not"},
+    {XCVM_OP_Add, add, "addition or subtraction of 0"},
+    {XCVM_OP_Sub, sub, "addition or subtraction of 0"},
+    {XCVM_OP_Mul, mul, "multiplication by 1 or -1"},
+    {XCVM_OP_Div, div_by_one, "division by 1, or of 1"},
+    {XCVM_OP_Pow, pow_of_two, "powers 1 and 2"},
+    {XCVM_OP_Clip, clip, "without limits, from 0 on, or of a clipped value"},
+    {XCVM_OP_Relu, relu, "of a clipped value"},
+    {XCVM_OP_Max, extreme, "maximum or minimum with a number"},
+    {XCVM_OP_Min, extreme, "maximum or minimum with a number"},
+    {XCVM_OP_Where, where_not, "negated condition"},
 };
 const size_t xcc_rules_arithmetic_count = sizeof xcc_rules_arithmetic / sizeof *xcc_rules_arithmetic;

@@ -427,11 +427,11 @@ static bool lstm_cell_gradient(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_patterns[] = {
-    {XCVM_OP_LSTMCell, lstm_cell, "LSTMCell as operators of ONNX, if that is what is written"},
-    {XCVM_OP_LSTMCellGradient, lstm_cell_gradient, "its gradient likewise"},
-    {XCVM_OP_Accumulate, add_one_item, "a list plus zeros but for one item"},
-    {XCVM_OP_Mul, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
-    {XCVM_OP_Div, hard_sigmoid, "HardSigmoid and HardSwish, made with Clip"},
+    {XCVM_OP_LSTMCell, lstm_cell, "LSTMCell as ONNX operators, for ONNX export"},
+    {XCVM_OP_LSTMCellGradient, lstm_cell_gradient, "its gradient as ONNX operators, for ONNX export"},
+    {XCVM_OP_Accumulate, add_one_item, "a list plus a list of zeros with one item"},
+    {XCVM_OP_Mul, hard_sigmoid, "HardSigmoid and HardSwish, written with Clip"},
+    {XCVM_OP_Div, hard_sigmoid, "HardSigmoid and HardSwish, written with Clip"},
     {XCVM_OP_Mul, gated, "x times a function of x: Swish, HardSwish, Mish and Gelu"},
     {XCVM_OP_Log, softplus, "Softplus"},
     {XCVM_OP_Div, softsign, "Softsign"},

@@ -153,10 +153,10 @@ static bool conv_transpose(xcc_rewrite *r, xcc_node *n)
 }
 
 const xcc_rule xcc_rules_windows[] = {
-    {XCVM_OP_Conv, conv, "positions of a window that meet nothing but padding"},
-    {XCVM_OP_MaxPool, max_pool, "auto_pad, where sizes are known"},
-    {XCVM_OP_AveragePool, average_pool, "auto_pad, where sizes are known"},
-    {XCVM_OP_LpPool, lp_pool, "auto_pad, where sizes are known"},
-    {XCVM_OP_ConvTranspose, conv_transpose, "auto_pad and output_shape, where sizes are known"},
+    {XCVM_OP_Conv, conv, "window positions that read only padding"},
+    {XCVM_OP_MaxPool, max_pool, "auto_pad with known sizes"},
+    {XCVM_OP_AveragePool, average_pool, "auto_pad with known sizes"},
+    {XCVM_OP_LpPool, lp_pool, "auto_pad with known sizes"},
+    {XCVM_OP_ConvTranspose, conv_transpose, "auto_pad and output_shape with known sizes"},
 };
 const size_t xcc_rules_windows_count = sizeof xcc_rules_windows / sizeof *xcc_rules_windows;

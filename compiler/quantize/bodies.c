@@ -125,7 +125,7 @@ const char *xcc_quant_refuse_body(const quantizer *q, const xcc_quant_node *n)
             continue;
         const xcc_quant_tensor *t = xcc_quant_input(q, n, i);
         if (!xcc_quant_is_weight(t) || t->constant->n_dims < 2)
-            return "its weights are no constants of f32";
+            return "its weights are not f32 constants";
     }
     if (xcvm_dtype_bits(q->o.weights) == 4)
         return "weights in blocks are for the graph itself";

@@ -101,13 +101,13 @@ static const char *left_out(const quantizer *q, const xcc_quant_node *n)
 {
     const char *name = xcc_node_label(n->proto), *type = n->proto->op_type;
     if (fits_one(q->o.exclude_nodes, q->o.exclude_node_count, name))
-        return "left out by its name";
+        return "excluded by its name";
     if (fits_one(q->o.exclude_types, q->o.exclude_type_count, type))
-        return "left out by its type";
+        return "excluded by its type";
     if (q->o.node_count > 0 && !fits_one(q->o.nodes, q->o.node_count, name))
-        return "not among the nodes asked for";
+        return "not among the selected nodes";
     if (q->o.type_count > 0 && !fits_one(q->o.types, q->o.type_count, type))
-        return "not among the types asked for";
+        return "not among the selected types";
     return NULL;
 }
 
@@ -135,13 +135,13 @@ static const char *refuse_weighted(const quantizer *q, const xcc_quant_node *n)
     if (weights_alone(q) && w->constant == NULL)
         return "both operands are computed, and activations stay floats";
     if (in_blocks(q) && (xcc_quant_is(n, "Conv") || xcc_quant_is(n, "ConvTranspose")))
-        return "weights in blocks are for products of matrices";
+        return "weights in blocks need a product of matrices";
     if (in_blocks(q) && w->constant->n_dims != 2)
-        return "weights in blocks are for matrices, of two dimensions";
+        return "weights in blocks need a matrix with two dimensions";
     if (q->dynamic && w->constant == NULL)
-        return "both operands are computed: ranges in each run are for one of them";
+        return "both operands are computed; dynamic ranges support one computed operand";
     if (q->dynamic && xcc_quant_is(n, "ConvTranspose"))
-        return "there is no transposed convolution of integers";
+        return "integers have no transposed convolution";
     if (q->dynamic && xcc_quant_is(n, "MatMul") && w->constant->n_dims < 2)
         return "its weights are a vector";
     return NULL;
@@ -156,9 +156,9 @@ static const char *refuse(const quantizer *q, const xcc_quant_node *n)
     case XCC_QUANT_RECURRENT:
         for (size_t i = 1; i <= 2; i++)
             if (!xcc_quant_is_weight(xcc_quant_input(q, n, i)))
-                return "its weights are no constants of f32";
-        return in_blocks(q)                             ? "weights in blocks are for products of matrices"
-               : q->dynamic && !xcc_quant_is(n, "LSTM") ? "with ranges in each run there is LSTM alone"
+                return "its weights are not f32 constants";
+        return in_blocks(q)                             ? "weights in blocks need a product of matrices"
+               : q->dynamic && !xcc_quant_is(n, "LSTM") ? "dynamic ranges support only LSTM"
                                                         : NULL;
     case XCC_QUANT_BETWEEN:
     case XCC_QUANT_PASS:
@@ -174,7 +174,7 @@ static const char *refuse(const quantizer *q, const xcc_quant_node *n)
     case XCC_QUANT_NONE:
         break;
     }
-    return "there is no rule for it";
+    return "the operator cannot be quantized";
 }
 
 /* ---- Epilogues ---- */
@@ -313,7 +313,7 @@ static const char *judge_operands(const quantizer *q, const xcc_quant_node *n)
         computed += t->constant == NULL;
         const xcc_quant_node *by = producer_of(q, t);
         if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantized))
-            return "what it reads is computed in float";
+            return "its operands are computed in float";
     }
     if (n->rule->kind == XCC_QUANT_BETWEEN && computed == 0)
         return "it is a constant";

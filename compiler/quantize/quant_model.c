@@ -230,7 +230,7 @@ xcvm_status xcc_quant_floats(quantizer *q, const xcc_quant_tensor *t, xcvm_arena
     memcpy(*floats, shape->data, shape->bytes);
     for (size_t i = 0; i < shape->count; i++)
         XCVM_CHECK(q->m.error, fabsf((*floats)[i]) <= FLT_MAX, INVALID_ARGUMENT,
-                   "constant \"%.200s\" has %s, which no integer stands for", t->name,
+                   "constant \"%.200s\" has %s, which integers cannot represent", t->name,
                    isnan((*floats)[i]) ? "NaN (not a number)" : "an infinity");
     return XCVM_OK;
 }

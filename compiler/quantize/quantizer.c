@@ -32,13 +32,16 @@ static xcvm_status read_options(xcc_quantizer_options *o, const xcc_quantizer_op
                xcvm_dtype_name(o->activations));
     XCVM_CHECK(error, o->weights == XCVM_U8 || o->weights == XCVM_I8 || o->weights == XCVM_U4 || o->weights == XCVM_I4,
                INVALID_ARGUMENT, "weights cannot be %s; i8, u8, i4 or u4 is needed", xcvm_dtype_name(o->weights));
-    XCVM_CHECK(error, o->method <= XCC_RANGE_TAIL, INVALID_ARGUMENT, "there is no method %d", (int)o->method);
-    XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT, "there is no form %d", (int)o->form);
-    XCVM_CHECK(error, o->rounding <= XCC_ROUNDING_GPTQ, INVALID_ARGUMENT, "there is no rounding %d", (int)o->rounding);
+    XCVM_CHECK(error, o->method <= XCC_RANGE_TAIL, INVALID_ARGUMENT,
+               "the range method is %d; expected a value of xcc_range_method", (int)o->method);
+    XCVM_CHECK(error, o->form <= XCC_FORM_QOPERATOR, INVALID_ARGUMENT,
+               "the form is %d; expected a value of xcc_quantize_form", (int)o->form);
+    XCVM_CHECK(error, o->rounding <= XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
+               "the rounding is %d; expected a value of xcc_rounding", (int)o->rounding);
     XCVM_CHECK(error, !o->trainable || o->rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
                "weights of a model that is to learn are rounded to the nearest as they change, not by GPTQ");
     XCVM_CHECK(error, o->percentile > 0 && o->percentile <= 100, INVALID_ARGUMENT,
-               "a share of %g %% is none; above 0 and at most 100 is needed", o->percentile);
+               "the percentile is %g %%; expected a number above 0 and at most 100", o->percentile);
     XCVM_CHECK(error, o->averaging > 0 && o->averaging <= 1, INVALID_ARGUMENT,
                "a batch cannot have the weight %g; above 0 and at most 1 is needed", o->averaging);
     XCVM_CHECK(error, o->block >= 16 && o->block <= 65536 && (o->block & (o->block - 1)) == 0, INVALID_ARGUMENT,
@@ -54,7 +57,8 @@ static xcvm_status read_options(xcc_quantizer_options *o, const xcc_quantizer_op
     XCVM_CHECK(error, o->min_agreement >= 0 && o->min_agreement <= 1, INVALID_ARGUMENT,
                "a share of %g of the rows cannot agree; above 0 and at most 1 is needed", o->min_agreement);
     XCVM_CHECK(error, o->agreement_output == NULL || o->min_agreement > 0, INVALID_ARGUMENT,
-               "output \"%.200s\" is to agree, but not in which share of its rows", o->agreement_output);
+               "the agreement of output \"%.200s\" is selected without a bound. Set min_agreement",
+               o->agreement_output);
     XCVM_CHECK(error, o->held_out >= 0 && o->held_out < 1, INVALID_ARGUMENT,
                "a share of %g cannot be held out; from 0 to below 1 is needed", o->held_out);
     XCVM_CHECK(error, o->form == XCC_FORM_QDQ || o->activations == XCVM_U8 || o->activations == XCVM_I8,
@@ -333,8 +337,8 @@ static xcvm_status report_nodes(quantizer *q)
         const xcc_quant_node *first = n;
         while (first->epilogue_of != XCC_NO_NODE)
             first = &q->nodes[first->epilogue_of];
-        const char *reason = n->rule == NULL ? "there is no rule for it"
-                             : first != n    ? first->quantized ? "part of what is in front of it" : first->reason
+        const char *reason = n->rule == NULL ? "the operator cannot be quantized"
+                             : first != n    ? first->quantized ? "merged into the node before it" : first->reason
                              : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
         q->reported_nodes[q->reported_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
@@ -401,7 +405,7 @@ static xcvm_status take_measured(quantizer *q, size_t count, size_t used, xcc_ba
 static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
 {
     XCVM_CHECK(q->m.error, data->batch_count > 0 && data->read != NULL, INVALID_ARGUMENT,
-               "there is no calibration data: at least one batch is needed");
+               "the calibration data has no batches; at least one batch is needed");
     const size_t count = data->batch_count, used = calibration_batches(q, count);
     xcc_batches measured;
     XCVM_TRY(need_some(q));
@@ -431,17 +435,17 @@ static xcvm_status run_without_data(quantizer *q)
 {
     q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
     XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
-               "a model that is to learn needs calibration data: its scales are constants");
+               "a trainable model needs calibration data, because its scales are constants");
     XCVM_CHECK(q->m.error, !xcc_quant_is_bounded(q) && !q->o.correct_bias, INVALID_ARGUMENT,
-               "without calibration data there is no error to bound and no bias to correct");
+               "bounds and bias correction need calibration data");
     XCVM_CHECK(q->m.error, q->o.rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
-               "without calibration data weights are rounded to the nearest: GPTQ needs what they are multiplied by");
+               "GPTQ needs calibration data; without data weights are rounded to nearest");
     XCVM_CHECK(q->m.error, !q->dynamic || (q->o.activations == XCVM_U8 && !q->o.symmetric_activations),
                INVALID_ARGUMENT,
                "without calibration data activations become u8, with a zero point, in each run, not %s%s",
                q->o.symmetric_activations ? "symmetric " : "", xcvm_dtype_name(q->o.activations));
     XCVM_CHECK(q->m.error, q->o.form == XCC_FORM_QDQ, INVALID_ARGUMENT,
-               "operators on quantized tensors need the ranges that calibration data show");
+               "operators on quantized tensors need the ranges of calibration data");
     XCVM_TRY(xcc_quant_choose(q));
     XCVM_TRY(xcc_quant_place(q));
     XCVM_TRY(need_some(q));

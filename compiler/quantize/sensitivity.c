@@ -96,8 +96,8 @@ static xcvm_status check_outputs(const quantizer *q)
     bool found = name == NULL;
     for (size_t i = 0; i < q->graph->n_output && !found; i++)
         found = strcmp(q->graph->output[i]->name, name) == 0;
-    XCVM_CHECK(q->m.error, found, INVALID_ARGUMENT, "the model has no output \"%.200s\", whose rows are to agree",
-               name != NULL ? name : "");
+    XCVM_CHECK(q->m.error, found, INVALID_ARGUMENT,
+               "the model has no output \"%.200s\", for which agreement is required", name != NULL ? name : "");
     return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT,
                           "%s has rows of two and more numbers of f32, or integers: nothing can agree in a share of "
                           "%g",

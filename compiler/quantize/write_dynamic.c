@@ -56,8 +56,8 @@ xcvm_status xcc_quant_raise_opset(quantizer *q, int64_t least)
         for (size_t k = 0; k < sizeof steady / sizeof *steady && !found; k++)
             found = xcc_quant_is(n, steady[k]);
         XCVM_CHECK(q->m.error, found && is_steady, UNSUPPORTED,
-                   "the model is of opset %lld, and this form needs %lld: node '%.200s' (%s) may mean something else "
-                   "there. Convert the model, or take the QDQ form",
+                   "the model has opset %lld, and this form needs %lld, in which node '%.200s' (%s) may have another "
+                   "meaning. Convert the model, or use the QDQ form",
                    (long long)q->opset, (long long)least, n->proto->output[0], n->proto->op_type);
     }
     for (size_t i = 0; i < q->model->n_opset_import; i++) {

@@ -300,7 +300,8 @@ static xcvm_status read_method(xcc_module *m, method *asked)
             return XCVM_OK;
         }
     return xcvm_error_set(m->error, XCVM_INVALID_ARGUMENT,
-                          "recomputation is none, chen, time, memory or custom:NAMES, not '%.200s'", text);
+                          "the recomputation method is '%.200s'; expected none, chen, time, memory or custom:NAMES",
+                          text);
 }
 
 static xcc_node *find_result(const recompute *r, const char *name, size_t length)
@@ -325,8 +326,8 @@ static xcvm_status forget_named(recompute *r)
         const int shown = length < 200 ? (int)length : 200;
         const xcc_node *n = find_result(r, name, length);
         XCVM_CHECK(r->m->error, n != NULL, INVALID_ARGUMENT,
-                   "there is no value '%.*s' to forget once the model is optimized (--dump-after schedule shows those "
-                   "that there are)",
+                   "unknown value '%.*s' in the list of values to recompute. --dump-after schedule shows the values of "
+                   "the optimized model",
                    shown, name);
         const uint32_t item = r->f.item_of[n->order];
         XCVM_CHECK(r->m->error, item != 0, INVALID_ARGUMENT,
@@ -348,7 +349,7 @@ static xcvm_status consider_nothing(recompute *r)
     bool open = false;
     XCVM_TRY(xcc_graph_peak(r->g, &r->came_to.peak, &open));
     XCVM_CHECK(r->m->error, !open || r->method == CUSTOM, UNSUPPORTED,
-               "what to compute again can be planned only where all sizes are known: fix the open dimensions");
+               "recomputation needs known sizes. Fix the open dimensions with --dim NAME=SIZE");
     r->came_to.time = r->f.time;
     return XCVM_OK;
 }

@@ -33,16 +33,16 @@
     }
 #define RATE(value) PLAIN("lr", value, 0, INFINITY, "learning rate")
 #define DECAY(value, summary) NUMBER("weight_decay", value, 0, INFINITY, summary)
-#define L2 "times the parameter is added to the gradient"
-#define DECOUPLED "times the learning rate and the parameter is taken off the parameter"
-#define EPSILON(value) NUMBER("eps", value, 0, INFINITY, "added to the divisor")
-#define MOMENTUM NUMBER("momentum", "0", 0, INFINITY, "part of the last step that is added to the next")
-#define NESTEROV FLAG("nesterov", "momentum looks ahead")
-#define MAXIMIZE FLAG("maximize", "climbs instead of descending")
+#define L2 "L2 penalty: adds this factor times the parameter to the gradient"
+#define DECOUPLED "decoupled: subtracts this factor times the learning rate times the parameter"
+#define EPSILON(value) NUMBER("eps", value, 0, INFINITY, "added to the denominator for stability")
+#define MOMENTUM NUMBER("momentum", "0", 0, INFINITY, "factor of the last step, which is added to the next one")
+#define NESTEROV FLAG("nesterov", "Nesterov momentum")
+#define MAXIMIZE FLAG("maximize", "maximizes the loss")
 
 #define ADAM_REST                                                                                                      \
-    BETAS("0.9/0.999", "parts of the means of gradients and of their squares that stay"), EPSILON("1e-8"),             \
-        KEPT("amsgrad", "divides by the root of the greatest mean square so far"), MAXIMIZE
+    BETAS("0.9/0.999", "decay rates of the means of gradients and of squared gradients"), EPSILON("1e-8"),             \
+        KEPT("amsgrad", "divides by the root of the maximum mean square so far"), MAXIMIZE
 #define ADAM_MOMENTS                                                                                                   \
     {"exp_avg", NULL, NULL}, {"exp_avg_sq", NULL, NULL}, { "max_exp_avg_sq", "amsgrad", NULL }
 
@@ -52,10 +52,9 @@ static const xcc_optimizer_row rows[] = {
      false,
      false,
      {RATE("0.01"), DECAY("0", L2), MOMENTUM,
-      NUMBER("dampening", "0", -INFINITY, INFINITY, "part of the gradient that momentum leaves out"), NESTEROV,
-      MAXIMIZE},
+      NUMBER("dampening", "0", -INFINITY, INFINITY, "part of the gradient that momentum ignores"), NESTEROV, MAXIMIZE},
      {{"momentum_buffer", "momentum", NULL}}},
-    {{"adam", "mean of gradients over the root of their mean square"},
+    {{"adam", "mean of gradients divided by the root of their mean square"},
      XCVM_OP_Adam,
      false,
      false,
@@ -67,40 +66,41 @@ static const xcc_optimizer_row rows[] = {
      false,
      {RATE("0.001"), DECAY("0.01", DECOUPLED), ADAM_REST},
      {ADAM_MOMENTS}},
-    {{"rmsprop", "gradients over the root of their mean square"},
+    {{"rmsprop", "gradients divided by the root of their mean square"},
      XCVM_OP_RMSProp,
      false,
      false,
-     {RATE("0.01"), DECAY("0", L2), NUMBER("alpha", "0.99", 0, INFINITY, "part of the mean square that stays"),
-      EPSILON("1e-8"), MOMENTUM, KEPT("centered", "takes the square of the mean off the mean square"), MAXIMIZE},
+     {RATE("0.01"), DECAY("0", L2), NUMBER("alpha", "0.99", 0, INFINITY, "decay rate of the mean square"),
+      EPSILON("1e-8"), MOMENTUM, KEPT("centered", "subtracts the squared mean from the mean square"), MAXIMIZE},
      {{"square_avg", NULL, NULL}, {"grad_avg", "centered", NULL}, {"momentum_buffer", "momentum", NULL}}},
-    {{"adagrad", "gradients over the root of the sum of their squares"},
+    {{"adagrad", "gradients divided by the root of the sum of their squares"},
      XCVM_OP_Adagrad,
      false,
      false,
-     {RATE("0.01"), DECAY("0", L2), NUMBER("lr_decay", "0", 0, INFINITY, "how fast the learning rate sinks"),
-      PLAIN("initial_accumulator_value", "0", 0, INFINITY, "what the sums begin with"), EPSILON("1e-10"), MAXIMIZE},
+     {RATE("0.01"), DECAY("0", L2), NUMBER("lr_decay", "0", 0, INFINITY, "decay of the learning rate per step"),
+      PLAIN("initial_accumulator_value", "0", 0, INFINITY, "initial value of the sums"), EPSILON("1e-10"), MAXIMIZE},
      {{"sum", NULL, "initial_accumulator_value"}}},
-    {{"adadelta", "gradients by the root of steps' over gradients' mean square"},
+    {{"adadelta", "gradients times the root of the mean square of steps divided by that of gradients"},
      XCVM_OP_Adadelta,
      false,
      false,
-     {RATE("1"), DECAY("0", L2), NUMBER("rho", "0.9", 0, 1, "part of the mean squares that stays"), EPSILON("1e-6"),
+     {RATE("1"), DECAY("0", L2), NUMBER("rho", "0.9", 0, 1, "decay rate of the mean squares"), EPSILON("1e-6"),
       MAXIMIZE},
      {{"square_avg", NULL, NULL}, {"acc_delta", NULL, NULL}}},
-    {{"lars", "sgd with a rate for each parameter in proportion to its norm over its gradient's"},
+    {{"lars",
+      "sgd with a rate per parameter, in proportion to the norm of the parameter divided by that of its gradient"},
      XCVM_OP_LARS,
      false,
      true,
      {RATE("0.1"), DECAY("0", L2), MOMENTUM, NESTEROV,
-      NUMBER("trust_coefficient", "0.001", 0, INFINITY, "factor of the norms' quotient"), EPSILON("1e-8"), MAXIMIZE},
+      NUMBER("trust_coefficient", "0.001", 0, INFINITY, "factor of the ratio of norms"), EPSILON("1e-8"), MAXIMIZE},
      {{"momentum_buffer", "momentum", NULL}}},
-    {{"lion", "the sign of the mean of gradients"},
+    {{"lion", "sign of the mean of gradients"},
      XCVM_OP_Lion,
      false,
      false,
      {RATE("0.0001"), DECAY("0", DECOUPLED),
-      BETAS("0.9/0.99", "parts of the mean that stay in the step, and in what is kept"), MAXIMIZE},
+      BETAS("0.9/0.99", "decay rates of the mean, for the step and for the stored mean"), MAXIMIZE},
      {{"exp_avg", NULL, NULL}}},
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };

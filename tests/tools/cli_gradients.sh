@@ -50,7 +50,7 @@ code 2
 err_has '--loss has no effect without --backprop'
 run compile network.onnx -o other.bin --backprop --recompute time
 code 4
-err_has 'where all sizes are known'
+err_has 'recomputation needs known sizes'
 run compile network.onnx -o again.bin --dim N=2 --backprop --recompute time
 code 0
 err_has 'recomputation: '
@@ -63,10 +63,10 @@ err_has 'more than the memory budget of 1'
 check test ! -e other.bin
 run compile network.onnx -o other.bin --backprop --recompute often
 code 2
-err_has "recomputation is none, chen, time, memory or custom:NAMES, not 'often'"
+err_has "the recomputation method is 'often'; expected none, chen, time, memory or custom:NAMES"
 run compile network.onnx -o other.bin --backprop --recompute custom:nobody
 code 2
-err_has "there is no value 'nobody' to forget"
+err_has "unknown value 'nobody'"
 run compile network.onnx -o other.bin --recompute time
 code 2
 err_has '--recompute has no effect without --backprop'

@@ -53,7 +53,7 @@ done
 run quantize "$model" --weights i4 -o blocks.onnx
 code 0
 out_lacks 'SQNR'
-out_like 'Conv +- +weights in blocks are for products of matrices'
+out_like 'Conv +- +weights in blocks need a product of matrices'
 run quantize "$model" -o dynamic.onnx
 code 0
 run run dynamic.onnx -i 1x1x8x8xf32=random:3
@@ -175,7 +175,7 @@ MODEL
         # shellcheck disable=SC2086
         run quantize bodies.onnx $options -o bodies.q.onnx --rows 0
         code 0
-        out_like '^computed +MatMul +- +its weights are no constants of f32'
+        out_like '^computed +MatMul +- +its weights are not f32 constants'
         out_lacks '^second '
         out_lacks '^within '
         check test "$(stat -c %s bodies.q.onnx)" -lt 12000
@@ -189,7 +189,7 @@ raise SystemExit(not 0 < error < 0.02)"
     done
     run quantize bodies.onnx -d bodies.npz --exclude-nodes within -o bodies.q.onnx --rows 0
     code 0
-    out_like '^within +MatMul +- +left out by its name'
+    out_like '^within +MatMul +- +excluded by its name'
     run quantize bodies.onnx -d bodies.npz --exclude-nodes within --exclude-nodes second -o none.onnx
     code 2
     err_has 'no node can be quantized'

@@ -282,7 +282,7 @@ START_TEST(refusals)
     refuse(scores, ROUGHLY(.min_agreement = -0.1), "a share of -0.1 of the rows cannot agree");
     refuse(scores, ROUGHLY(.min_agreement = 1.5), "above 0 and at most 1");
     refuse(scores, ROUGHLY(.min_agreement = (double)NAN), "cannot agree");
-    refuse(scores, ROUGHLY(.agreement_output = "y"), "not in which share");
+    refuse(scores, ROUGHLY(.agreement_output = "y"), "without a bound");
     refuse(scores, ROUGHLY(.min_agreement = 0.9, .agreement_output = "frob"), "no output \"frob\"");
     refuse(alone, ROUGHLY(.min_agreement = 0.9), "no output has rows of two and more");
     refuse(alone, ROUGHLY(.min_agreement = 0.9, .agreement_output = "y"), "y has rows");
@@ -295,7 +295,7 @@ START_TEST(refusals)
     quantizing z;
     xcvm_error error = {0};
     ck_assert_int_eq(try_quantize(&z, scores, ROUGHLY(.min_agreement = 0.9), NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "no error to bound"));
+    ck_assert_ptr_nonnull(strstr(error.message, "bounds and bias correction need"));
     close_quantizing(&z);
 }
 END_TEST

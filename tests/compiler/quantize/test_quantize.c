@@ -177,7 +177,7 @@ START_TEST(integer_regions)
     COUNT_OPS(&r, "QuantizeLinear", 5);
     close_result(&r);
     open_result(&r, attention, OPTIONS(.exclude_nodes = (const char *const[]){"s"}, .exclude_node_count = 1), true);
-    ck_assert_str_eq(node(r.q, "s")->reason, "left out by its name");
+    ck_assert_str_eq(node(r.q, "s")->reason, "excluded by its name");
     COUNT_OPS(&r, "QuantizeLinear", 4);
     close_result(&r);
     open_result(&r, attention, OPTIONS(.nodes = (const char *const[]){"m"}, .node_count = 1), true);
@@ -185,7 +185,7 @@ START_TEST(integer_regions)
     close_result(&r);
     open_result(&r, attention, OPTIONS(.exclude_types = (const char *const[]){"Trans*"}, .exclude_type_count = 1),
                 true);
-    ck_assert_str_eq(node(r.q, "t")->reason, "left out by its type");
+    ck_assert_str_eq(node(r.q, "t")->reason, "excluded by its type");
     close_result(&r);
 }
 END_TEST
