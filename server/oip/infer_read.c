@@ -240,11 +240,13 @@ static xcvm_status read_parameters(xcs_infer *infer, const xcs_json *parameters,
     infer->priority = (int)-(priority != 0 ? priority : DEFAULT_PRIORITY);
     value = xcs_json_get(parameters, "sequence_id");
     const char *name = xcs_json_string(value);
-    if (xcs_json_integer(value, &sequence))
-        snprintf(infer->client, sizeof infer->client, sequence != 0 ? "%lld" : "", (long long)sequence);
-    else
+    if (xcs_json_integer(value, &sequence)) {
+        if (sequence != 0) /* 0: none */
+            snprintf(infer->client, sizeof infer->client, "%lld", (long long)sequence);
+    } else {
         XCVM_CHECK(error, value == NULL || (name != NULL && strlen(name) < sizeof infer->client), INVALID_ARGUMENT,
                    "\"sequence_id\" is neither a number nor a string of less than %zu bytes", sizeof infer->client);
+    }
     if (name != NULL)
         strcpy(infer->client, name);
     static const char *const flags[] = {"sequence_start", "sequence_end", "binary_data_output"};

@@ -167,7 +167,7 @@ static xcvm_status read_array(const char *text, xcvm_dtype dtype, int rank, cons
 START_TEST(element_arrays)
 {
     static const int64_t dims[] = {2, 3};
-    static const char *const good[] = {"[1,2,3,4,5,6]", " [1 , 2,\n3,4,5,6 ]" + 1, "[[1,2,3],[4,5,6]]"};
+    static const char *const good[] = {"[1,2,3,4,5,6]", "[1 , 2,\n3,4,5,6 ]", "[[1,2,3],[4,5,6]]"};
     static const struct {
         const char *text, *message;
     } bad[] = {{"[1,2,3,4,5]", "5 elements; the shape has 6"},
