@@ -79,6 +79,13 @@ typedef enum release_kind { RELEASE_VARIABLE, RELEASE_LAYER, RELEASE_OPTIMIZER, 
 void tape_release(tape_object *self, release_kind kind, xcvm_var v, void *object);
 bool is_tape(const tape_state *state, PyObject *object);
 
+/* ---- Inspection (inspect.c) ---- */
+
+PyObject *tape_info(tape_object *self, PyObject *unused);
+PyObject *tape_memory_info(tape_object *self, PyObject *unused);
+PyObject *tape_draw(tape_object *self, PyObject *unused);
+PyObject *tape_set_observer(tape_object *self, PyObject *callable);
+
 /* ---- Variables (variable.c) ---- */
 
 typedef struct variable_object {
