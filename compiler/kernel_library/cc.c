@@ -152,9 +152,9 @@ static bool can_stop(xcc_stop stop) { return stop.deadline_ns != 0 || stop.cance
 /* Exit code of a child that could not execute the file, if posix_spawn does not report it (POSIX, posix_spawn). */
 enum { NOT_FOUND = 127 };
 
-/* Waits for the compiler and kills it when it must stop, which sets *stopped. Returns its exit code; -1 for a signal. If
- * the host ignores SIGCHLD or waits for all children itself, the exit code is unknown, but a failed compiler leaves no
- * output. */
+/* Waits for the compiler and kills it when it must stop, which sets *stopped. Returns its exit code; -1 for a signal.
+ * If the host ignores SIGCHLD or waits for all children itself, the exit code is unknown, but a failed compiler leaves
+ * no output. */
 static int wait_for(pid_t child, const char *output, xcc_stop stop, xcvm_status *stopped)
 {
     static const struct timespec pause = {0, 2000000};
