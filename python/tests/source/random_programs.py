@@ -36,8 +36,11 @@ class Writer:
         r = self.random.random()
         if level > 2 or r < 0.3:
             return self.pick("a", "b", "i0", "i1", "i2", str(self.random.randint(-3, 6)))
+        if r < 0.5:
+            return f"({self.number(level + 1)} {self.pick('+', '-')} {self.number(level + 1)})"
         if r < 0.6:
-            return f"({self.number(level + 1)} {self.pick('+', '-', '*')} {self.number(level + 1)})"
+            # Integers of a program have 64 bits, so that products must not grow without end.
+            return f"(({self.number(level + 1)} * {self.number(level + 1)}) % 10007)"
         if r < 0.7:
             return f"({self.number(level + 1)} {self.pick('//', '%')} {self.random.randint(2, 5)})"
         if r < 0.76:

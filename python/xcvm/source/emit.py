@@ -199,7 +199,8 @@ class _Player:
             import numpy
 
             array = numpy.ascontiguousarray(value.array).reshape(value.array.shape)
-            found = self.variables[id(value)] = self.tape.constant(array)
+            make = self.tape.parameter if value.name and array.dtype.kind == "f" else self.tape.constant
+            found = self.variables[id(value)] = make(array)
         return found
 
     def play(self, graph: Graph) -> None:

@@ -134,8 +134,9 @@ class Flow(Core):
         # A side that raised has no value.
         jobs.append((None, [side.value for side in sides]))
         templates: list[Template] = []
+        reached: tuple[set[Object], set[Object]] = (set(), set())
         for job, values in jobs:
-            templates.append(self.joined_template(job, values, sides, mark))
+            templates.append(self.joined_template(job, values, sides, mark, reached))
         leaves: list[list[GraphValue]] = []
         for side_index, side in enumerate(sides):
             with self.in_graph(side.graph, side.overlay, side.facts):
@@ -163,14 +164,18 @@ class Flow(Core):
                 self.heap.write(place[0], place[1], value)
         return result
 
-    def joined_template(self, cell: Cell | None, values: list[Value], sides: tuple[Side, Side], mark: int) -> Template:
+    def joined_template(
+        self, cell: Cell | None, values: list[Value], sides: tuple[Side, Side], mark: int, reached: tuple[set[Object], set[Object]]
+    ) -> Template:
         self.outer_graph = self.graph
         if same_value(values[0], values[1]) and self.is_outer(values[0], mark):
             return Same(values[0])
         parts = []
-        for side, value in zip(sides, values):
+        for side, value, seen in zip(sides, values, reached):
             with self.in_graph(side.graph, side.overlay, side.facts):
+                self.reached = seen
                 parts.append(self.template_of(value, mark))
+                self.reached = None
         widener = self.widener(cell)
         return widener.widen(parts[0], parts[1])
 
@@ -270,6 +275,8 @@ class Flow(Core):
         return value.graph is None or value.graph.encloses(self.outer_graph)
 
     outer_graph: Graph
+    # New objects that cells of the side refer to. None while values are converted.
+    reached: set[Object] | None = None
 
     def template_of(self, value: Value, mark: int, within: tuple[Object, ...] = ()) -> Template:
         """Return the template of a value at the end of a side or round."""
@@ -299,6 +306,10 @@ class Flow(Core):
         if isinstance(value, Reference):
             if value.object in within:
                 return Unjoinable("an object that was created in a branch or loop contains itself")
+            if self.reached is not None:
+                if value.object in self.reached:
+                    return Unjoinable("two names refer to one object that was created in a branch or loop")
+                self.reached.add(value.object)
             if value.object.cls == "frame":
                 return Unjoinable("a function that was created in a branch or loop is used after it")
             keys = [key for key in value.object.keys if self.heap.read(value.object, key) is not None]
@@ -579,7 +590,9 @@ class Flow(Core):
                 self.link_heads(list(states), heads, list(initial.values()), groups, index, serial)
                 go_on = run(index)
                 changed = [cell for cell in overlay if cell[0].serial <= serial]
+                self.reached = set()
                 ends = {cell: self.template_of(overlay[cell], serial) for cell in changed}
+                self.reached = None
             new: dict[Cell, Template] = {}
             self.outer_graph = self.graph
             for cell in dict.fromkeys([*states, *changed]):

@@ -92,6 +92,14 @@ class Machine(Arrays):
     def both_of(self, total: Value, item: Value) -> Value:
         return self.all_of([total, self.number(self.truth_of(item), "bool")])
 
+    def run_check(self, condition: Value, message: Value) -> Value:
+        """Check a condition as assert does."""
+
+        def fail() -> Value:
+            raise PythonError(AssertionError(self.shown(message)))
+
+        return self.branch(self.truth_of(condition), lambda: NONE, fail)
+
     def fold(self, iterable: Value, start: Value, step: Callable[[Value, Value], Value]) -> Value:
         """Return what a function makes of the items, one after the other."""
         contents = self.contents_of(iterable)
@@ -339,7 +347,8 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
         out.append(machine.constant(0, "i64"))
         outputs = ["none"]
     machine.root.results = out
-    return Recorded(machine.root, outputs, structure, list(zip(names, examples)), flat, list(machine.exceptions), machine.host_functions, {})
+    known = [*zip(names, examples), *keywords.items()]
+    return Recorded(machine.root, outputs, structure, known, flat, list(machine.exceptions), machine.host_functions, {})
 
 
 def argument_names(target: Any, count: int) -> list[str]:

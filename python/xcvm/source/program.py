@@ -67,8 +67,6 @@ class SourceProgram(Program):
         self.recorded = recorded
 
     def __new__(cls, source: Any, recorded: Recorded, **options: Any) -> Any:
-        if recorded.functions:
-            options = {**options, "functions": recorded.functions}
         return super().__new__(cls, source, **options)
 
     def arguments(self, *values: Any, **named: Any) -> dict[str, Any]:
@@ -107,7 +105,10 @@ class SourceProgram(Program):
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         inputs = self.arguments(*values, **named)
-        return self.finish(self._run(inputs))
+        functions = self.recorded.functions
+        # Host functions belong to sessions.
+        outputs = Session(self, functions=functions)._run(inputs) if functions else self._run(inputs)
+        return self.finish(outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a program that was compiled from source cannot be pickled; save its bytes")
