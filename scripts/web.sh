@@ -12,7 +12,7 @@ cmake --build --preset web
 package=build/web/package
 rm -rf "$package"
 mkdir -p "$package"
-cp -r web/js web/package.json LICENSE "$package"
+cp -r web/js web/playground web/package.json LICENSE "$package"
 cp docs/web.md "$package/README.md"
 cp build/web/xcvm.wasm build/web/xcvm-compiler.wasm "$package/js"
 

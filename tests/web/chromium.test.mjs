@@ -23,7 +23,8 @@ function answer(request, response) {
     }
     response.writeHead(200, {
         'Content-Type': name === '/' ? 'text/html' : TYPES[path.extname(name)] ?? 'application/octet-stream',
-        'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'",
+        'Content-Security-Policy': "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self' blob:; " +
+            "style-src 'self'; img-src 'self' blob: data:",
         ...(isolated ? { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' } : {}),
     });
     response.end(text ?? readFileSync(file));
@@ -57,3 +58,36 @@ for (const isolation of [false, true])
         assert.deepEqual(refused, []);
         await page.context().close();
     });
+
+test('the playground: load, run, profile, step, and a model', async () => {
+    isolated = false;
+    const page = await (await browser.newContext()).newPage(), errors = [];
+    page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
+    page.on('pageerror', (error) => errors.push(String(error)));
+    await page.goto(`${address}package/playground/index.html`);
+    await page.click('#example');
+    await page.waitForSelector('#loaded:not([hidden])');
+    assert.equal(await page.locator('#values tr').count(), 2);
+    await page.fill('#dynamic', '3');
+    await page.click('#run');
+    await page.waitForSelector('#profile tr');
+    assert.equal(await page.locator('#profile tr').count(), 5);
+    assert.match(await page.textContent('#results'), /^y = f32\[3x3\] 0\.\d+ /);
+    assert.equal(await page.locator('#graph g').count(), 5);
+    await page.click('#next');
+    assert.match(await page.textContent('#step'), /^\$2 = MatMul\(\$1, @#0\)\n[^]*\$2 : f32\[3x3\] /);
+    await page.click('#profile tr:last-child');
+    assert.match(await page.textContent('#position'), /^5 of 5$/);
+    const elements = page.locator('#graph g.chosen text');
+    assert.equal(await elements.textContent(), 'Out');
+    await page.setInputFiles('#file', path.join(root, 'examples/digits/model.onnx'));
+    await page.waitForFunction(() => /model\.onnx is loaded/.test(document.getElementById('status').textContent));
+    await page.selectOption('#source', 'image');
+    await page.setInputFiles('#image', path.join(root, 'examples/digits/images/3.png'));
+    await page.click('#run');
+    await page.waitForFunction(() => /A run takes/.test(document.getElementById('status').textContent));
+    await page.setInputFiles('#file', { name: 'broken.bin', mimeType: 'application/octet-stream', buffer: Buffer.from('not a model') });
+    await page.waitForSelector('#status.error');
+    assert.deepEqual(errors, []);
+    await page.context().close();
+});
