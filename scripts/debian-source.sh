@@ -10,8 +10,9 @@ to=build/sources/$package
 work=build/sources/.apt
 rm -rf "$to" "$to.new"
 mkdir -p "$work/lists/partial" "$to.new"
-. /etc/os-release
-echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$work/sources.list"
+# The archives that packages come from, each with its sources. Updates have the same upstream version.
+apt-get indextargets --format '$(ORIGIN)|$(REPO_URI)|$(CODENAME)|$(COMPONENT)' 'Created-By: Packages' |
+    sort -u | awk -F'|' '$1 == "Debian" && $4 == "main" && $3 !~ /-/ { print "deb-src", $2, $3, $4 }' >"$work/sources.list"
 work=$PWD/$work
 set -- -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$work/lists" \
     -o "Dir::Cache::pkgcache=" -o "Dir::Cache::srcpkgcache=" -o APT::Sandbox::User=root
