@@ -81,18 +81,11 @@ header_alone() {
 
 step 'build: release, gcc' build release
 step 'suites: release' suites release -j2
-step 'python: package, types and tests' scripts/python.sh build/release build/venv --test
-step 'python: references, debug interpreter' scripts/python_references.sh build/release 300
 step 'build: address and undefined sanitizers, clang' build asan-ubsan -DCMAKE_C_COMPILER=clang
 step 'suites: address and undefined sanitizers' suites asan-ubsan -j2
-step 'python: arrays, runs, bad input, address sanitizer' scripts/python_memory.sh build/asan-ubsan
-# A minute of processor time for all modes together.
-step 'tape: random sequences of calls while memory fails' build/asan-ubsan/tests/fuzz/replay_tape --seconds 12
 step 'build: thread sanitizer' build tsan
 # vm_deadlines has sessions of one thread, which nothing can race with.
 step 'suites: thread sanitizer' suites tsan -j2 -R '^(base|server|train|vm)_|^ops_(cases|vector|gemm|kernel)' -E '^vm_deadlines$'
-step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
-step 'python: threads on one session, thread sanitizer' scripts/python_threads.sh build/tsan 5
 step 'peer: ONNX Runtime, from npm' scripts/onnxruntime.sh
 operators() {
     step 'conformance: operator cases of ONNX' scripts/conformance.sh build/release
@@ -117,21 +110,33 @@ models() {
     step 'conformance: models' scripts/models.sh build/release
     step 'conformance: models at several sizes' scripts/dynamic.sh build/release
 }
+python_package() {
+    step 'python: package, types and tests' scripts/python.sh build/release build/venv --test
+    step 'python: references, debug interpreter' scripts/python_references.sh build/release 300
+    step 'python: arrays, runs, bad input, address sanitizer' scripts/python_memory.sh build/asan-ubsan
+    step 'python: threads on one session, thread sanitizer' scripts/python_threads.sh build/tsan 5
+    step 'demo: Python' examples/digits/demo_python.sh build/venv demo
+    step 'documentation site' scripts/docs.sh build/release
+}
+outputs() {
+    # A minute of processor time for all modes together.
+    step 'tape: random sequences of calls while memory fails' build/asan-ubsan/tests/fuzz/replay_tape --seconds 12
+    step 'threads: programs, thread sanitizer' scripts/threads.sh build/tsan
+    step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/run.sh build/release 3
+    step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
+    step 'reports of profiles, in Chromium' tests/report/run.sh build/release
+    step 'web: npm package in Node and Chromium' tests/web/run.sh
+}
 lanes operators models
-step 'reports of profiles, in Chromium' tests/report/run.sh build/release
 step 'demo' examples/digits/demo.sh build/release demo
-step 'demo: Python' examples/digits/demo_python.sh build/venv demo
-step 'web: npm package in Node and Chromium' tests/web/run.sh
+lanes python_package outputs
 step 'public headers alone, as C and C++' header_alone
 step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
 step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
 step 'public functions of the tape check what they are called on' scripts/entries.sh
-step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/run.sh build/release 3
-step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
 step 'generated pages are up to date' scripts/generated.sh build/release --check
 step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md \
     docs/architecture.md docs/architecture/*.md docs/generation.md docs/decoders.md docs/differences.md docs/web.md docs/manual/*.md
-step 'documentation site' scripts/docs.sh build/release
 step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
 step 'layers: what directories include and use' scripts/layers.sh build/release
 step 'packages: versions, needs and symbols' scripts/debian.sh check build/release

@@ -40,7 +40,8 @@ PyObject *compiler_compile(PyObject *module, PyObject *args)
         if (status != XCVM_OK || callbacks.failure[0] != NULL)
             callbacks_raise(state, &callbacks, &error);
         else
-            result = Py_BuildValue("(NNN)", byte_buffer_take(&program), byte_buffer_take(&data), compile_report_dict(&report));
+            result = Py_BuildValue("(NNN)", byte_buffer_take(&program), byte_buffer_take(&data),
+                                   compile_report_dict(&report));
         free(program.data);
         free(data.data);
     }
