@@ -25,7 +25,7 @@ BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobu
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-dbg python3-onnx \
 	curl prometheus python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
-WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc brotli
+WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
