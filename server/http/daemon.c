@@ -115,12 +115,12 @@ static xcvm_status start_daemon(xcs_http *http, int descriptor, xcvm_error *erro
 {
     enum { CONNECTION_MEMORY = 64 << 10 };
     const unsigned threads = (unsigned)http->options.threads;
-    http->daemon = mhd.MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO, 0, NULL, NULL, handle_request, http,
-        MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_NOTIFY_COMPLETED, end_request, http,
-        MHD_OPTION_CONNECTION_LIMIT, http->options.connection_limit, MHD_OPTION_CONNECTION_TIMEOUT,
-        http->options.idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, threads, MHD_OPTION_END);
+    http->daemon =
+        mhd.MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_request,
+                             http, MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_NOTIFY_COMPLETED, end_request, http,
+                             MHD_OPTION_CONNECTION_LIMIT, http->options.connection_limit, MHD_OPTION_CONNECTION_TIMEOUT,
+                             http->options.idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+                             threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, threads, MHD_OPTION_END);
     XCVM_CHECK(error, http->daemon != NULL, OUT_OF_MEMORY, "the HTTP server does not start at %s", http->address);
     return XCVM_OK;
 }
