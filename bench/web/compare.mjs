@@ -65,8 +65,8 @@ for (const model of models) {
     const file = statSync(model).isDirectory() ? path.join(model, 'model.onnx') : model;
     const name = file === model ? path.basename(model) : path.basename(path.resolve(model)), bytes = new Uint8Array(readFileSync(file));
     let a, b;
-    const createA = await time(async () => { a = await ours.InferenceSession.create(bytes); });
-    const createB = await time(async () => { b = await theirs.InferenceSession.create(bytes, { graphOptimizationLevel: 'all' }); });
+    const loadA = await time(async () => { a = await ours.InferenceSession.create(bytes); });
+    const loadB = await time(async () => { b = await theirs.InferenceSession.create(bytes, { graphOptimizationLevel: 'all' }); });
     const feedsA = feedsFor(ours, a, SIZES[name]);
     const feedsB = Object.fromEntries(Object.entries(feedsA).map(([input, { type, data, dims }]) => [input, new theirs.Tensor(type, data, dims)]));
     const resultA = await a.run(feedsA), resultB = await b.run(feedsB);
@@ -79,7 +79,7 @@ for (const model of models) {
     }
     product *= bestB / bestA;
     count++;
-    console.log(`| ${name} | ${bestA.toFixed(2)} | ${bestB.toFixed(2)} | ${(bestB / bestA).toFixed(2)} | ${createA.toFixed(0)} | ${createB.toFixed(0)} | ${most.toExponential(1)} |`);
+    console.log(`| ${name} | ${bestA.toFixed(2)} | ${bestB.toFixed(2)} | ${(bestB / bestA).toFixed(2)} | ${loadA.toFixed(0)} | ${loadB.toFixed(0)} | ${most.toExponential(1)} |`);
     await a.release();
     await b.release();
 }
