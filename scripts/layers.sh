@@ -92,7 +92,7 @@ if [ $# -gt 0 ]; then
     trap 'rm -f "$symbols"' EXIT
     for objects in "$1"/CMakeFiles/xcvm_*.dir "$1"/tools/CMakeFiles/xcvm_tool_objects.dir; do
         case $objects in */tools/*) prefix=tools/ ;; *) prefix= ;; esac
-        (cd "$objects" && find . -name '*.c.o' | xargs nm -A -g | sed "s#^\./#$prefix#; s#\.o:[0-9a-f ]*# #")
+        (cd "$objects" && find . -name '*.c.o' | xargs -r nm -A -g | sed "s#^\./#$prefix#; s#\.o:[0-9a-f ]*# #")
     done >"$symbols"
 fi
 
