@@ -84,7 +84,7 @@ code 2
 err_has '--memory-budget has no effect without --recompute'
 run train network.onnx -d line.npz --dry-run --recompute often
 code 2
-err_has "not 'often'"
+err_has "the recomputation method is 'often'"
 run train network.onnx -d line.npz --dry-run --recompute time --memory-budget 1
 code 5
 err_has 'budget'
