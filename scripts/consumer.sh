@@ -21,7 +21,7 @@ cc -Wall -Wextra -Werror "$source/examples/embed.c" $flags -lpthread -Wl,-rpath,
 flags=$(flags_of xcvm-server)
 # shellcheck disable=SC2086 # flags are words
 cc -Wall -Wextra -Werror "$source/examples/service.c" $flags -lpthread -Wl,-rpath,"$libdir" -o "$root/service"
-[ "$(yes 0.5 | head -n 1568 | "$root/service" "$root/digits.bin" | grep -c '^greatest element: ')" = 2 ]
+[ "$(yes 0.5 | head -n 128 | "$root/service" "$root/digits.bin" | grep -c '^greatest element: ')" = 2 ]
 flags=$(flags_of xcvm-compiler)
 # The calls of the tape are macros in C and functions in C++.
 for standard in 11 17 20; do

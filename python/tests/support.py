@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -65,4 +66,6 @@ def python(code, *args, timeout=120, **own):
         capture_output=True,
         text=True,
         timeout=timeout,
+        # A shell lets what it runs in the background ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )

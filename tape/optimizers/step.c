@@ -283,6 +283,16 @@ static void finish_step(const xcvm_optimizer *o, size_t count)
     }
 }
 
+/* Computes again what a hook may have dropped with xcvm_tape_invalidate, also of parameters whose hooks ran before. */
+static xcvm_status restore_elements(const tape_trainable_parameter *l)
+{
+    tape_variable *const held[] = {l->gradient, l->left_factor, l->part};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        if (held[i] != NULL)
+            XCVM_TRY(tape_evaluate(held[i]));
+    return XCVM_OK;
+}
+
 static xcvm_status run_step(xcvm_optimizer *o)
 {
     double scale;
@@ -291,8 +301,11 @@ static xcvm_status run_step(xcvm_optimizer *o)
     for (size_t i = 0; i < o->count; i++)
         XCVM_TRY(find_gradient(o, o->parameters[i]));
     for (size_t i = 0; i < o->count; i++)
-        if (o->parameters[i]->gradient != NULL) {
+        if (o->parameters[i]->gradient != NULL)
             XCVM_TRY(call_hooks(o, o->parameters[i]));
+    for (size_t i = 0; i < o->count; i++)
+        if (o->parameters[i]->gradient != NULL) {
+            XCVM_TRY(restore_elements(o->parameters[i]));
             XCVM_TRY(prepare_states(o->tape, o->parameters[i]));
         }
     const size_t count = order_parameters(o);
