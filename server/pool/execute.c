@@ -222,6 +222,9 @@ static void end_run(xcs_run *run, xcs_client *client, bool client_ends)
             client = NULL; /* not to be destroyed */
         xcs_timer_set_locked(server, xcvm_clock_ns() + model->limits.clients.idle_ns);
     }
+    /* Workers that found no idle session sleep. One that has run takes the next request by itself. */
+    if (run->runs_here && server->asleep > 0 && model->first != NULL)
+        pthread_cond_signal(&server->work);
     pthread_mutex_unlock(&server->mutex);
     xcvm_session_destroy(ended);
     if (client != NULL)

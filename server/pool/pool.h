@@ -43,6 +43,7 @@ typedef struct xcs_run {
     size_t count;          /* requests */
     size_t left;           /* those that have not been cancelled; atomic */
     int64_t rows;
+    bool runs_here; /* on the thread that submitted the request */
 } xcs_run;
 
 /* A model as loaded: one program with its sessions and queue. A model that is loaded again becomes a new one. */

@@ -231,6 +231,7 @@ static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const x
     server->active++;
     if (o->may_run_here && xcs_may_run_here_locked(server, request->model, request)) {
         xcs_run_begin_locked(here, request, xcvm_clock_ns());
+        here->runs_here = true;
         return XCS_NONE;
     }
     xcs_queue_add_locked(request->model, request);
