@@ -22,6 +22,7 @@ xcvm_status xcs_json_load_library(xcvm_error *error) { return load_jansson(error
 xcvm_status xcs_json_parse(const char *text, size_t length, xcs_json **document, xcvm_error *error)
 {
     json_error_t why;
+    XCVM_CHECK(error, length > 0, INVALID_ARGUMENT, "the JSON document is not valid: it is empty");
     json_t *parsed = jansson.json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
     XCVM_CHECK(error, parsed != NULL, INVALID_ARGUMENT, "the JSON document is not valid: %s (line %d, column %d)",
                why.text, why.line, why.column);

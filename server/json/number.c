@@ -9,6 +9,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Greater than the length of any number, so that digits after the point cannot cancel a greater exponent. */
+#define EXPONENT_LIMIT INT64_C(100000000000000000)
+
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Reads digits into the number. Returns the first character that is none. */
@@ -36,7 +39,7 @@ static const char *scan_exponent(const char *at, const char *end, xcs_number *n)
     if (at >= end || !is_digit(*at))
         return NULL;
     for (; at < end && is_digit(*at); at++)
-        exponent = exponent < 100000 ? exponent * 10 + (*at - '0') : exponent;
+        exponent = exponent < EXPONENT_LIMIT ? exponent * 10 + (*at - '0') : exponent;
     n->exponent += negative ? -exponent : exponent;
     return at;
 }

@@ -10,7 +10,7 @@ char *xcs_text_reserve(xcs_text *text, size_t count)
     if (text->failed)
         return NULL;
     if (count <= text->capacity - text->count)
-        return text->at + text->count;
+        return text->at != NULL ? text->at + text->count : NULL;
     size_t capacity = text->capacity < 256 ? 256 : text->capacity;
     while (capacity - text->count < count && capacity <= SIZE_MAX / 2)
         capacity *= 2;

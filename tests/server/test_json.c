@@ -114,6 +114,20 @@ START_TEST(integers)
         if (cases[i].is_signed)
             ck_assert_int_eq(s, (int64_t)strtold(cases[i].text, NULL));
     }
+    /* Digits after the point that cancel the first digits of the exponent, but not all of it. */
+    enum { PLACES = 100000 };
+    static char text[PLACES + 64];
+    const int zeros = PLACES - 1;
+    static const char *const exponents[] = {"100000", "1000001", "10000000000000000000000000100000"};
+    for (size_t i = 0; i < sizeof exponents / sizeof *exponents; i++) {
+        xcs_number n;
+        uint64_t u;
+        const int length = snprintf(text, sizeof text, "0.%0*d1e%s", zeros, 0, exponents[i]);
+        ck_assert_int_lt(length, (int)sizeof text);
+        ck_assert(xcs_number_scan(text, text + length, &n));
+        ck_assert_msg(xcs_number_unsigned(&n, &u) == (i == 0), "exponent %s", exponents[i]);
+        check_number(text);
+    }
 }
 END_TEST
 
@@ -246,6 +260,11 @@ START_TEST(strings)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(xcs_strings_read(bad[i], bad[i] + strlen(bad[i]), NULL, 1, dims, &tensor, &error) != XCVM_OK,
                       "%s", bad[i]);
+    xcs_text nothing = {0};
+    xcs_text_add(&nothing, NULL, 0);
+    ck_assert_ptr_null(xcs_text_reserve(&nothing, 0));
+    ck_assert(!nothing.failed);
+    xcs_text_free(&nothing);
     xcs_text quoted = {0};
     xcs_text_quote(&quoted, "\xff\x01\xc0\x80\xed\xa0\x80", 7);
     ck_assert_uint_eq(quoted.count, 2 + 6 * 7);
