@@ -94,14 +94,14 @@ static xcvm_status read_binary(reader *r, int64_t size, xcvm_dtype dtype, int ra
     r->binary += size;
     if (dtype == XCVM_STRING)
         return read_binary_strings(r, at, (size_t)size, rank, dims, tensor);
+    /* Before the tensor is created, so that a small body cannot make a large one. */
+    size_t bits = (size_t)xcvm_dtype_bits(dtype);
+    for (int i = 0; i < rank; i++)
+        XCVM_CHECK(r->error, xcvm_size_mul(bits, (size_t)dims[i], &bits), SHAPE_MISMATCH, "the shape is too large");
+    const size_t expected = bits / 8 + (bits % 8 != 0);
+    XCVM_CHECK(r->error, (size_t)size == expected, SHAPE_MISMATCH,
+               "\"binary_data_size\" is %lld; the shape and datatype have %zu bytes", (long long)size, expected);
     XCVM_TRY(xcvm_tensor_create(r->allocator, dtype, rank, dims, tensor, r->error));
-    if (xcvm_value_bytes(*tensor) != (size_t)size) {
-        const size_t expected = xcvm_value_bytes(*tensor);
-        xcvm_value_release(*tensor);
-        *tensor = NULL;
-        XCVM_FAIL(r->error, SHAPE_MISMATCH, "\"binary_data_size\" is %lld; the shape and datatype have %zu bytes",
-                  (long long)size, expected);
-    }
     if (size > 0)
         memcpy(xcvm_value_data(*tensor), at, (size_t)size);
     for (int64_t i = 0; dtype == XCVM_BOOL && i < size; i++)
