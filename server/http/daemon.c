@@ -115,8 +115,9 @@ static xcvm_status start_daemon(xcs_http *http, int descriptor, xcvm_error *erro
 {
     enum { CONNECTION_MEMORY = 64 << 10 };
     const unsigned threads = (unsigned)http->options.threads;
+    /* poll, because with epoll the library misses the end of a connection that arrives together with its last bytes. */
     http->daemon =
-        mhd.MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_request,
+        mhd.MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle_request,
                              http, MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_NOTIFY_COMPLETED, end_request, http,
                              MHD_OPTION_CONNECTION_LIMIT, http->options.connection_limit, MHD_OPTION_CONNECTION_TIMEOUT,
                              http->options.idle_seconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
@@ -223,10 +224,14 @@ void xcs_http_destroy(xcs_http *http)
     const int descriptor = mhd.MHD_quiesce_daemon(http->daemon);
     if (descriptor >= 0)
         close(descriptor);
+    pthread_mutex_lock(&http->mutex);
+    http->closing = true;
+    /* The library ends the process if a connection is suspended when it stops. */
+    while (http->handling > 0)
+        pthread_cond_wait(&http->idle, &http->mutex);
     /* A response that a client does not read must not keep the process. */
     const uint64_t until_ns = xcvm_clock_ns() + UINT64_C(10000000000);
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000)};
-    pthread_mutex_lock(&http->mutex);
     while (http->open > 0 && pthread_cond_timedwait(&http->idle, &http->mutex, &until) == 0)
         continue;
     pthread_mutex_unlock(&http->mutex);

@@ -201,25 +201,44 @@ static void handle(xcs_exchange *exchange)
     }
 }
 
+/* Counts the exchange. Returns false if the server is being destroyed. */
+static bool begin_handling(xcs_exchange *exchange)
+{
+    xcs_http *http = exchange->http;
+    pthread_mutex_lock(&http->mutex);
+    const bool begins = !http->closing;
+    http->open++;
+    http->handling += begins;
+    pthread_mutex_unlock(&http->mutex);
+    exchange->counted = true;
+    return begins;
+}
+
+/* The last use of the server by an exchange that was suspended. */
+static void end_handling(xcs_http *http)
+{
+    pthread_mutex_lock(&http->mutex);
+    if (--http->handling == 0)
+        pthread_cond_broadcast(&http->idle);
+    pthread_mutex_unlock(&http->mutex);
+}
+
 bool xcs_exchange_process(xcs_exchange *exchange)
 {
     if (exchange->suspended) {
         exchange->suspended = false;
         return true;
     }
-    if (!exchange->counted) {
-        pthread_mutex_lock(&exchange->http->mutex);
-        exchange->http->open++;
-        pthread_mutex_unlock(&exchange->http->mutex);
-        exchange->counted = true;
-    }
-    if (exchange->status != 0)
+    if (!begin_handling(exchange)) {
+        xcs_exchange_fail(exchange, 503, "the server is shutting down and accepts no requests");
         return true;
-    if (exchange->body.failed) {
+    }
+    if (exchange->status == 0 && exchange->body.failed)
         xcs_exchange_fail(exchange, 503, "no memory for the body");
-        return true;
-    }
-    handle(exchange);
+    else if (exchange->status == 0)
+        handle(exchange);
+    if (!exchange->suspended)
+        end_handling(exchange->http);
     return !exchange->suspended;
 }
 
@@ -231,17 +250,21 @@ void xcs_exchange_wait(xcs_exchange *exchange)
     exchange->suspended = true;
     exchange->http->transport.suspend(exchange->connection);
     /* If it was finished meanwhile, the connection is resumed like any other. */
-    if (!__atomic_compare_exchange_n(&exchange->state, &expected, XCS_EXCHANGE_SUSPENDED, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE))
-        exchange->http->transport.resume(exchange->connection);
+    if (__atomic_compare_exchange_n(&exchange->state, &expected, XCS_EXCHANGE_SUSPENDED, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return;
+    exchange->http->transport.resume(exchange->connection);
+    end_handling(exchange->http);
 }
 
 void xcs_exchange_finish(xcs_exchange *exchange)
 {
     xcs_http *http = exchange->http;
     void *connection = exchange->connection;
-    if (__atomic_exchange_n(&exchange->state, XCS_EXCHANGE_DONE, __ATOMIC_ACQ_REL) == XCS_EXCHANGE_SUSPENDED)
-        http->transport.resume(connection);
+    if (__atomic_exchange_n(&exchange->state, XCS_EXCHANGE_DONE, __ATOMIC_ACQ_REL) != XCS_EXCHANGE_SUSPENDED)
+        return;
+    http->transport.resume(connection);
+    end_handling(http);
 }
 
 void xcs_exchange_respond(xcs_exchange *exchange)

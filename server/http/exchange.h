@@ -33,7 +33,9 @@ struct xcs_http {
     xcs_leave_monitor *monitor;
     pthread_mutex_t mutex; /* of the following, and of the access log */
     pthread_cond_t idle;
-    size_t open; /* exchanges that are being answered */
+    size_t open;     /* exchanges that are being answered */
+    size_t handling; /* those that have no response yet, so that their connection may be suspended */
+    bool closing;    /* requests are refused */
     uint64_t lost_lines;
 };
 

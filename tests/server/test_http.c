@@ -3,6 +3,7 @@
 #include "xcvm/server_http.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <sys/socket.h>
 
 static int connect_to(const xcs_http *http)
@@ -114,5 +115,93 @@ START_TEST(clients_leave)
 }
 END_TEST
 
+/* The end of a connection is noticed also if it arrives together with the last bytes: it is not kept until it is idle
+ * for a minute. */
+START_TEST(clients_end)
+{
+    static const struct {
+        const char *sent, *answer;
+    } cases[] = {{"\r\n", ""},
+                 {"GET /v2/health/live HTT", ""},
+                 {"POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", ""},
+                 {"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200"},
+                 {"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\nGET /", "HTTP/1.1 200"}};
+    xcs_server *server = create_server(1);
+    add_model(server, "doubles", DOUBLES, NULL);
+    xcs_http *http = open_http(server);
+    for (size_t i = 0; i < 20 * sizeof cases / sizeof *cases; i++) {
+        const char *sent = cases[i / 20].sent;
+        const struct timeval patience = {.tv_sec = 30};
+        const int fd = connect_to(http);
+        char text[4000];
+        size_t count = 0;
+        ssize_t got;
+        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+        ck_assert_int_eq(send(fd, sent, strlen(sent), MSG_MORE), (ssize_t)strlen(sent));
+        ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+        while ((got = recv(fd, text + count, sizeof text - 1 - count, 0)) > 0)
+            count += (size_t)got;
+        text[count] = '\0';
+        ck_assert_msg(got == 0, "after \"%s\": %s", sent, strerror(errno));
+        ck_assert_msg(strncmp(text, cases[i / 20].answer, strlen(cases[i / 20].answer)) == 0, "%s", text);
+        close(fd);
+    }
+    xcs_http_destroy(http);
+    xcs_server_destroy(server);
+}
+END_TEST
+
+/* A load that takes long, until it may end. */
+typedef struct slow_loader {
+    bool waits, ends; /* atomic */
+} slow_loader;
+
+static xcvm_status load_slowly(void *user, const char *path, const xcvm_load_options *options, xcvm_program **program,
+                               xcvm_error *error)
+{
+    slow_loader *loader = user;
+    const bool first = !__atomic_exchange_n(&loader->waits, true, __ATOMIC_SEQ_CST);
+    while (!first && !__atomic_load_n(&loader->ends, __ATOMIC_SEQ_CST))
+        usleep(1000);
+    return xcvm_program_load_file(path, options, program, error);
+}
+
+static void *destroy(void *http)
+{
+    xcs_http_destroy(http);
+    return NULL;
+}
+
+/* The end of the server waits for a load, which has no limit of time, and for the response to it. */
+START_TEST(ends_after_load)
+{
+    slow_loader loader = {false, false};
+    const xcs_model_options options = {.size = sizeof options, .loader = {load_slowly, &loader}};
+    test_model_file file = {""};
+    xcs_model_options o = options;
+    xcvm_error error = {0};
+    pthread_t thread;
+    xcs_server *server = create_server(1);
+    write_program(&file, DOUBLES);
+    o.name = "doubles";
+    o.path = file.path;
+    ck_assert_msg(xcs_server_load_model(server, &o, &error) == XCVM_OK, "%s", error.message);
+    xcs_http *http = open_http(server);
+    const int fd = connect_to(http);
+    send_request(fd, "POST /v2/repository/models/doubles/load", "");
+    usleep(100000);
+    ck_assert_int_eq(pthread_create(&thread, NULL, destroy, http), 0);
+    sleep(11); /* beyond the time that responses have */
+    __atomic_store_n(&loader.ends, true, __ATOMIC_SEQ_CST);
+    expect(fd, "HTTP/1.1 200", "{}");
+    pthread_join(thread, NULL);
+    xcs_server_destroy(server);
+    unlink(file.path);
+}
+END_TEST
+
 Suite *suite_server_http(void);
-Suite *suite_server_http(void) { return SUITE_OF("server_http", answers, refuses_addresses, clients_leave); }
+Suite *suite_server_http(void)
+{
+    return SUITE_OF("server_http", answers, refuses_addresses, clients_leave, clients_end, ends_after_load);
+}
