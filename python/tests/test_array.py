@@ -329,6 +329,8 @@ class Structure(Base):
         self.assertEqual(xp.finfo(xp.float64).max, np.finfo(np.float64).max)
         self.assertTrue(xp.isdtype(xp.int8, ("bool", "integral")))
         self.assertIn("Array([[1., 2.]], dtype=float32)", repr(x))
+        for dtype in ("bfloat16", "f8e4m3fn"):
+            self.assertIn("Array([[1., 2.]], dtype=", repr(xp.astype(x, dtype)))
         restored = pickle.loads(pickle.dumps(x))
         self.same(restored, np.asarray(x))
         self.assertTrue(pickle.loads(pickle.dumps(xp.parameter([1.0]))).requires_grad)

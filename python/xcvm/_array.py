@@ -381,7 +381,7 @@ class Array(Variable):
     # -- Exchange --
 
     def numpy(self) -> Any:
-        """Return a NumPy array that shares the memory, where NumPy has the type."""
+        """Return the elements as a NumPy array: a copy, unless `asarray` made this array of memory that it shares."""
         return self.value().numpy()
 
     def item(self) -> Any:
@@ -517,7 +517,10 @@ class Array(Variable):
             try:
                 import numpy
 
-                return "Array(" + numpy.array2string(self.numpy(), separator=", ", prefix="Array(") + suffix + ")"
+                elements = self.numpy()
+                if elements.dtype.kind == "u" and self.dtype.kind != "unsigned":  # bits of a type that NumPy lacks
+                    elements = numpy.asarray(self.tolist())
+                return "Array(" + numpy.array2string(elements, separator=", ", prefix="Array(") + suffix + ")"
             except ImportError:
                 return f"Array({self.tolist()}{suffix})"
         return f"Array(shape={self.shape}{suffix})"
