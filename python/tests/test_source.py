@@ -233,6 +233,12 @@ class Errors(unittest.TestCase):
                     self.assertIn(got[number][2].calls[0][0], function.__name__)
                     self.assertIn(str(got[number][2].place), str(caught.exception))
 
+    def test_only_similar_names_are_suggested(self):
+        with self.assertRaises(xcvm.SourceErrors) as caught:
+            xcvm.compile(erroneous.calls_of_unknown_functions, np.ones(3, np.float32))
+        hints = {p.reason: p.hint for p in caught.exception.problems}
+        self.assertEqual(hints["'numpy.kron' is not supported"], "")
+
     def test_same_bytes_for_every_hash_seed(self):
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import random_programs as r, tempfile, xcvm, hashlib\n"

@@ -83,5 +83,5 @@ class PythonError(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known name that is nearest, or nothing."""
-    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
     return f"Did you mean '{found[0]}'?" if found else ""
