@@ -1,9 +1,11 @@
 """The package itself: the source distribution, portability, leaks."""
 
 import gc
+import importlib
 import importlib.util
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import tarfile
@@ -52,6 +54,14 @@ class Package(unittest.TestCase):
         self.assertEqual(set(xcvm.__all__) - set(dir(xcvm)), set())
         with self.assertRaises(AttributeError):
             xcvm.no_such_name
+
+    def test_the_reference_lists_every_name(self):
+        page = (ROOT / "docs/python/reference.md").read_text()
+        table = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+        listed = {name for line in table for name in re.findall(r"`(\w+)", line)}
+        array = set(importlib.import_module("xcvm.array").__all__)
+        errors = {name for name in xcvm.__all__ if isinstance(getattr(xcvm, name), type) and issubclass(getattr(xcvm, name), xcvm.Error)}
+        self.assertEqual(set(xcvm.__all__) - errors - array - listed, set())
 
 
 class Leaks(unittest.TestCase):
