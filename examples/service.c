@@ -3,7 +3,7 @@
  *
  *   xcvm compile examples/digits/model.onnx -o digits.bin
  *   cc examples/service.c $(pkg-config --cflags --libs xcvm-server) -lpthread -o service
- *   seq 784 | tr '\n' ' ' | ./service digits.bin
+ *   seq 64 | tr '\n' ' ' | ./service digits.bin
  *
  * The program's first input and output must be tensors of floats. Dynamic dimensions are taken as 1. A request that
  * waits longer than a second is refused.
