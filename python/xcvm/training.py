@@ -90,7 +90,7 @@ class Trainer:
         return self._trainer.steps
 
     def step(self, *batch: Any, rate_factor: float = 0.0, gather: bool = False) -> dict[str, Any]:
-        """Train on a batch and return loss, metrics and the norm of the gradients."""
+        """Train on a batch, one array for each of `inputs`, and return loss, metrics and the norm of the gradients."""
         return self._trainer.step(list(batch), rate_factor, gather)
 
     def evaluate(self, *batch: Any) -> dict[str, Any]:
