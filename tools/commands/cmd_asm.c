@@ -18,7 +18,8 @@ static const struct option options[] = {
     {"output", 'o', "PROG", OPTION_FILE, offsetof(struct asm_flags, output), 0, 0,
      "the program to write. A failure leaves an existing file as it was"},
     {"any-path", 0, NULL, OPTION_FLAG, offsetof(struct asm_flags, any_path), 0, 0,
-     "allow the text to refer to files outside of its directory, as text from standard input may"},
+     "allow the text to refer to any file, as text from standard input may. Its file names are then relative to the "
+     "current directory"},
     END_OF_OPTIONS,
 };
 static const struct option_group groups[] = {{"Options", options, 0}};

@@ -44,7 +44,8 @@ static const struct option serving_options[] = {
     {"config", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, config), 0, 0,
      "read options from a file with lines NAME = VALUE and model = PATH; the command line wins"},
     {"drain-ms", 0, "MS", OPTION_INT, offsetof(struct serve_flags, drain_ms), 0, INT32_MAX,
-     "at SIGTERM, serve on for this time while /v2/health/ready answers 503; a second signal ends the wait"},
+     "at SIGTERM, serve on for this time while /v2/health/ready answers 503; a second signal ends the wait; 0: "
+     "refuse new requests at once"},
     END_OF_OPTIONS,
 };
 
