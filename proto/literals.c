@@ -215,7 +215,7 @@ static xcvm_status read_random_range(xcvm_reader *r, uint64_t *seed, random_rang
         XCVM_TRY(xcvm_reader_int(r, -(1 << 20), 1 << 20, &range->low));
         XCVM_TRY(xcvm_reader_int(r, -(1 << 20), 1 << 20, &range->high));
         if (range->low >= range->high)
-            return xcvm_reader_fail(r, "random numbers are from the first limit to below the second, which is greater");
+            return xcvm_reader_fail(r, "HIGH of random[SEED LOW HIGH] must be greater than LOW");
     }
     return xcvm_reader_expect(r, ']');
 }

@@ -497,7 +497,7 @@ static const struct {
     {"xcvm 1\nconstant a f32[1] = random", "`[` is expected"},
     {"xcvm 1\nconstant a f32[1] = random[x]", "is expected, not `x`"},
     {"xcvm 1\nconstant a f32[1] = random[1 2]", "is expected"},
-    {"xcvm 1\nconstant a f32[1] = random[1 2 2]", "to below the second, which is greater"},
+    {"xcvm 1\nconstant a f32[1] = random[1 2 2]", "HIGH of random[SEED LOW HIGH] must be greater than LOW"},
     {"xcvm 1\nconstant a str[1] = random[1]", "there are no random strings"},
     {"xcvm 1\nconstant a u8[1] = random[1 0 257]", "u8 does not have all numbers from 0 to below 257"},
     {"xcvm 1\nconstant a u32[1] = random[1 -1 1]", "u32 does not have all numbers from -1 to below 1"},
