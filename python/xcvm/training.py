@@ -90,7 +90,10 @@ class Trainer:
         return self._trainer.steps
 
     def step(self, *batch: Any, rate_factor: float = 0.0, gather: bool = False) -> dict[str, Any]:
-        """Train on a batch, one array for each of `inputs`, and return loss, metrics and the norm of the gradients."""
+        """Train on a batch, one array for each of `inputs`, and return loss, metrics and the norm of the gradients.
+
+        The norm is NaN if the options neither clip by it nor scale the loss.
+        """
         return self._trainer.step(list(batch), rate_factor, gather)
 
     def evaluate(self, *batch: Any) -> dict[str, Any]:
