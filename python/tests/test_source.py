@@ -239,6 +239,14 @@ class Errors(unittest.TestCase):
         hints = {p.reason: p.hint for p in caught.exception.problems}
         self.assertEqual(hints["'numpy.kron' is not supported"], "")
 
+    def test_a_problem_of_the_whole_function_has_no_place(self):
+        async def wait(x):
+            return x
+
+        with self.assertRaises(xcvm.SourceErrors) as caught:
+            xcvm.compile(wait, np.ones(3, np.float32))
+        self.assertTrue(str(caught.exception).splitlines()[1].startswith("'wait' is a coroutine"), caught.exception)
+
     def test_same_bytes_for_every_hash_seed(self):
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import random_programs as r, tempfile, xcvm, hashlib\n"

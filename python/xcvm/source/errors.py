@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     calls: tuple[tuple[str, Place], ...]  # innermost last: function and where it was called
 
     def __str__(self) -> str:
-        lines = [f"{self.place}: {self.reason}"]
+        lines = [f"{self.place}: {self.reason}" if self.place.line else self.reason]
         if self.hint:
             lines[0] += f". {self.hint}"
         if self.place.text:
