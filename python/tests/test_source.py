@@ -245,7 +245,7 @@ class Errors(unittest.TestCase):
 
         with self.assertRaises(xcvm.SourceErrors) as caught:
             xcvm.compile(wait, np.ones(3, np.float32))
-        self.assertTrue(str(caught.exception).splitlines()[1].startswith("'wait' is a coroutine"), caught.exception)
+        self.assertRegex(str(caught.exception).splitlines()[1], "^'.*wait' is a coroutine")
 
     def test_same_bytes_for_every_hash_seed(self):
         code = (

@@ -197,6 +197,10 @@ START_TEST(after_a_fork)
     visits v = {.ranges = 0};
     xcvm_threads *threads;
     ck_assert_int_eq(xcvm_threads_create(NULL, 2, &threads, NULL), XCVM_OK);
+    /* The worker has begun: starting, it may hold the lock of the address sanitizer's allocator, which a child keeps.
+     */
+    masks m = {.caller = pthread_self()};
+    xcvm_parallel(threads, 2, 1, look_at_mask, &m);
     xcvm_parallel(threads, 100, 1, visit, &v);
     pid_t child = fork();
     if (child == 0) {
