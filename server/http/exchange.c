@@ -12,6 +12,9 @@
 /* A client that needs longer to send a body is cut off. */
 #define BODY_NS UINT64_C(120000000000)
 
+/* Bytes that a body takes before they arrive. */
+enum { MOST_RESERVED = 256 << 10 };
+
 void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message)
 {
     exchange->status = status;
@@ -80,8 +83,10 @@ static void check_headers(xcs_exchange *exchange)
             exchange->body.allocator = xcs_model_allocator(exchange->model);
     }
     exchange->discards = exchange->status != 0;
-    if (exchange->status == 0 && length != NULL)
-        (void)xcs_text_reserve(&exchange->body, strtoull(length, NULL, 10));
+    /* A longer body takes memory as it arrives, not because a client announces it. */
+    const unsigned long long announced = length != NULL ? strtoull(length, NULL, 10) : 0;
+    if (exchange->status == 0 && announced > 0)
+        (void)xcs_text_reserve(&exchange->body, announced < MOST_RESERVED ? (size_t)announced : MOST_RESERVED);
 }
 
 xcs_exchange *xcs_exchange_create(xcs_http *http, void *connection, const char *method, const char *path)

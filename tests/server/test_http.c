@@ -151,6 +151,38 @@ START_TEST(clients_end)
 }
 END_TEST
 
+/* An announced body takes memory as it arrives. */
+START_TEST(announced_bodies)
+{
+    static const char head[] = "POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 33554432\r\n\r\n{";
+    enum { CLIENTS = 4, PIECE = 65536, PIECES = 32 };
+    static char spaces[PIECE];
+    int clients[CLIENTS];
+    xcs_server *server = create_server(1);
+    add_model(server, "doubles", DOUBLES, NULL);
+    const size_t before = statistics_of(server, "doubles").memory_bytes;
+    xcs_http *http = open_http(server);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = connect_to(http);
+        ck_assert_int_eq(send(clients[i], head, sizeof head - 1, 0), sizeof head - 1);
+    }
+    while (statistics_of(server, "doubles").memory_bytes == before)
+        usleep(1000);
+    usleep(100000);
+    ck_assert_uint_lt(statistics_of(server, "doubles").memory_bytes, 4 << 20);
+    memset(spaces, ' ', sizeof spaces);
+    for (int i = 0; i < PIECES; i++)
+        ck_assert_int_eq(send(clients[0], spaces, sizeof spaces, MSG_NOSIGNAL), sizeof spaces);
+    while (statistics_of(server, "doubles").memory_bytes < PIECE * PIECES)
+        usleep(1000);
+    for (int i = 0; i < CLIENTS; i++)
+        close(clients[i]);
+    ask(http, "POST /v2/models/doubles/infer", body, "HTTP/1.1 200", "\"data\":[3,4]");
+    xcs_http_destroy(http);
+    xcs_server_destroy(server);
+}
+END_TEST
+
 /* A load that takes long, until it may end. */
 typedef struct slow_loader {
     bool waits, ends; /* atomic */
@@ -203,5 +235,6 @@ END_TEST
 Suite *suite_server_http(void);
 Suite *suite_server_http(void)
 {
-    return SUITE_OF("server_http", answers, refuses_addresses, clients_leave, clients_end, ends_after_load);
+    return SUITE_OF("server_http", answers, refuses_addresses, clients_leave, clients_end, announced_bodies,
+                    ends_after_load);
 }
