@@ -44,6 +44,7 @@ serve() {
     *--http*) line=$(echo "$1" | sed 's/\(--http [0-9.]*\):[0-9]*/\1:0/') ;;
     *) line="$1 --http 127.0.0.1:0" ;;
     esac
+    : >"$work/.err" # what an earlier server wrote must not be read before the shell has opened the file
     bash -c "exec $line" >"$work/.out" 2>"$work/.err" </dev/null &
     server=$!
     for _ in $(seq 600); do

@@ -8,6 +8,7 @@ trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "
 # start ARGUMENTS...: serves at a free port until stop. Sets $address and $server.
 start() {
     last="xcvm serve $*"
+    : >.err # the address of an earlier server must not be read before the shell has opened the file
     "$xcvm" serve "$@" >.out 2>.err </dev/null &
     server=$!
     started="$started $server"

@@ -311,7 +311,8 @@ def case_busy():
     wait("endless", "running", 0)
     check(infer("doubles", [x([1, 2])])[0] == 200, "after clients that left")
     status, _, answer = infer("endless", [x([1, 2])], parameters={"timeout": 20000})
-    check(status == 504 and json.loads(answer)["error"] == "the deadline has passed", answer)
+    # On a busy machine the deadline may pass before the run begins.
+    check(status == 504 and json.loads(answer)["error"] in ("the deadline has passed", "the deadline passed in the queue"), answer)
 
 
 def case_key(key):
