@@ -14,6 +14,7 @@ import numpy as np
 import xcvm
 
 sys.path.insert(0, str(Path(__file__).parent / "source"))
+import cases_meaning  # noqa: E402
 import cases_syntax  # noqa: E402
 import erroneous  # noqa: E402
 import random_programs  # noqa: E402
@@ -62,6 +63,21 @@ class Syntax(Case):
         for function, calls in cases_syntax.CASES:
             with self.subTest(function.__name__):
                 self.check(function, calls)
+
+    def test_meaning(self):
+        for function, calls in cases_meaning.CASES:
+            with self.subTest(function.__name__), np.errstate(all="ignore"):
+                self.check(function, calls)
+
+    def test_meaning_that_is_refused(self):
+        for function, arguments, reason in cases_meaning.REFUSED:
+            with self.subTest(function.__name__), self.assertRaisesRegex(xcvm.SourceErrors, reason):
+                xcvm.compile(function, *arguments)
+        for function in (cases_meaning.maximum_of_nothing, cases_meaning.minimum_of_nothing):
+            with self.assertRaises(ValueError):
+                function(cases_meaning.X)
+            with self.subTest(function.__name__), self.assertRaisesRegex(xcvm.SourceErrors, "always raises ValueError"):
+                xcvm.compile(function, cases_meaning.X)
 
 
 try:

@@ -217,6 +217,8 @@ class Arrays(Statements):
             if library == "torch" or symbol == "-":
                 raise PythonError(RuntimeError(f"the operator {symbol} is not supported for bool arrays"))
             dtype = "i8"
+        if symbol == "**" and CATEGORY[dtype] == 1:
+            self.check_exponent(b, library)
         x, y = self.element(a, dtype), self.element(b, dtype)
         if symbol in _BITS:
             return self.array(self.op((_LOGIC if dtype == "bool" else _BITS)[symbol], x, y), library)
@@ -228,11 +230,29 @@ class Arrays(Statements):
             return self.array(self.op("Mul", x, power) if symbol == "<<" else self.floor_mod_arrays(x, power)[0], library)
         return self.array(self.op(_BINARY[symbol], x, y), library)
 
+    def check_exponent(self, b: Value, library: str) -> None:
+        """Raise for integers to negative integer powers."""
+
+        def fail() -> Value:
+            raise PythonError((RuntimeError if library == "torch" else ValueError)("Integers to negative integer powers are not allowed."))
+
+        at = self.element(b, self.array_type(b).dtype if isinstance(b, Array) else "i64")
+        if at.type.dtype[0] == "u" or at.type.dtype == "bool":
+            return
+        if at.array is not None:
+            if (at.array < 0).any():
+                fail()
+            return
+        negative = self.op("Less", at, self.constant(0, at.type.dtype))
+        self.branch(self.any_true(negative) if at.type.dims != () else negative, fail, lambda: NONE)
+
     def floor_mod_arrays(self, x: GraphValue, y: GraphValue) -> tuple[GraphValue, GraphValue]:
         if not self.float_dtype(x.type.dtype):
             return self.floor_mod(x, y)
-        _, rest = self.floor_mod(x, y)
-        return self.op("Floor", self.op("Div", x, y)), rest
+        quotient, rest = self.floor_mod(x, y)
+        # Division by zero is infinite or NaN.
+        zero = self.op("Equal", y, self.constant(0, y.type.dtype))
+        return self.op("Where", zero, self.op("Div", x, y), quotient), rest
 
     def joint_library(self, a: Value, b: Value) -> str:
         libraries = {value.library for value in (a, b) if isinstance(value, Array)}
@@ -269,7 +289,8 @@ class Arrays(Statements):
             if value.library == "numpy" and all(self.kind_of(p) == "int" for p in parts) and len(parts) == self.rank(at):
                 # An item is a number of NumPy, which shares no memory.
                 return self.array(self.basic_index(at, parts), "numpy")
-            return self.view(value, lambda base: self.basic_index(base, parts), self.position_writer(lambda base: self.basic_index(base, parts)))
+            read = lambda base: self.basic_index(base, parts)  # noqa: E731
+            return self.view(value, read, self.position_writer(read), lambda own: _layout_item(own, parts))
         return self.array(self.advanced_index(at, parts), value.library)
 
     def index_parts(self, index: Value) -> list[Value]:
@@ -283,6 +304,8 @@ class Arrays(Statements):
                 item = Slice(Const(item.value.start), Const(item.value.stop), Const(item.value.step))
             if isinstance(item, Choice):
                 self.refuse("this index can be of several kinds", "Assign it in one way")
+            if self.kind_of(item) == "bool":
+                self.refuse("an index that is a bool adds a dimension, which is not supported", "Use int() for a position")
             if self.kind_of(item) == "float":
                 raise PythonError(IndexError("only integers, slices, ellipsis, None and arrays are valid indices"))
             if isinstance(item, (Reference, Sequence, Tuple)) or isinstance(item, Const) and isinstance(item.value, range):
@@ -409,6 +432,7 @@ class Arrays(Statements):
                     rank = self.rank(tensor)
                     if rank == 0:
                         self.refuse("a mask of rank 0 is not supported")
+                    self.check_mask(at, axis, tensor)
                     columns = self.op("NonZero", tensor)
                     for column in range(rank):
                         indices.append((axis + column, self.op("Gather", columns, self.constant(column, "i64"), axis=0)))
@@ -446,6 +470,21 @@ class Arrays(Statements):
                 before = sum(1 for a in axes if a < axis)
                 new.append(axis - before + (index_rank if axis > axes[0] else 0) + len(new))
         return self.op("Unsqueeze", at, self.ints(new)) if new else at
+
+    def check_mask(self, at: GraphValue, axis: int, mask: GraphValue) -> None:
+        """Raise if a mask has not the sizes of the dimensions that it selects from."""
+
+        def fail() -> Value:
+            raise PythonError(IndexError("the sizes of a mask differ from those of the array that it selects from"))
+
+        rank = self.rank(mask)
+        sizes, own = (at.type.dims or ())[axis : axis + rank], mask.type.dims or ()
+        if len(sizes) != rank or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in zip(sizes, own)):
+            fail()
+        for index, (x, y) in enumerate(zip(sizes, own)):
+            if x is None or x != y:
+                same = self.compare("==", self.dimension(at, axis + index), self.dimension(mask, index))
+                self.branch(self.truth_of(same), lambda: NONE, fail)
 
     def broadcast_shape(self, tensors: Items[GraphValue]) -> GraphValue:
         """Return the shape that tensors have together."""
@@ -503,6 +542,7 @@ class Arrays(Statements):
             positions = self.basic_index(self.positions(at), parts)
         elif len(parts) == 1 and isinstance(parts[0], Array) and self.array_type(parts[0]).dtype == "bool" and source.type.dims == ():
             mask = self.read_array(parts[0])
+            self.check_mask(at, 0, mask)
             missing = self.rank(at) - self.rank(mask)
             if missing > 0:
                 mask = self.op("Unsqueeze", mask, self.ints(range(self.rank(mask), self.rank(at))))
@@ -511,6 +551,23 @@ class Arrays(Statements):
         else:
             positions = self.advanced_index(self.positions(at), parts)
         self.write_array(value, self.written(at, positions, source))
+
+
+def _layout_item(own: Any, parts: list[Value]) -> Any:
+    """Return the layout of a basic index, or None if its sizes are not known. A run-time position does not matter."""
+    index: list[Any] = []
+    for part in parts:
+        if isinstance(part, Slice):
+            bounds = (part.start, part.stop, part.step)
+            if not all(isinstance(bound, Const) for bound in bounds):
+                return None
+            index.append(slice(*[bound.value for bound in bounds]))  # type: ignore[attr-defined]
+        else:
+            index.append(part.value if isinstance(part, Const) else 0)
+    try:
+        return own[tuple(index)]
+    except IndexError:
+        return None
 
 
 __all__ = ["Arrays", "NUMBER_DTYPES", "Number", "Refusal"]

@@ -8,7 +8,8 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import emit
@@ -38,6 +39,7 @@ from .values import (
     Slice,
     Storage,
     Super,
+    Text,
     Tuple,
     Value,
 )
@@ -89,6 +91,10 @@ class Calls(Operators):
         raise NotImplementedError
 
     def iterate(self, value: Value) -> Iteration:
+        raise NotImplementedError
+
+    def iterator_over(self, contents: Value) -> Iteration:
+        """Return an iterator over a list of its own."""
         raise NotImplementedError
 
     def items_of(self, value: Value) -> tuple[Value, ...]:
@@ -285,7 +291,7 @@ class Calls(Operators):
             return self.wrap(vars(live))
         if live is not None and (name in getattr(live, "__dict__", {}) or (static is None and not self.user_getattr(cls))):
             try:
-                return self.wrap(getattr(live, name))
+                return self.live_read(value.object, name, self.wrap(getattr(live, name)))
             except AttributeError:
                 return None
         if static is not None:
@@ -410,7 +416,8 @@ class Calls(Operators):
         function = self.settle(function)
         self.usable(function)
         for item in (*arguments, *keywords.values()):
-            self.usable(item)
+            if not isinstance(item, Text):
+                self.usable(item)
         if self.endings() != frozenset([NORMAL]):
             # An earlier part of the statement may have raised.
             return self.split_ending(frozenset([NORMAL]), lambda: self.call(function, arguments, keywords), lambda: UNDEFINED)
@@ -440,6 +447,9 @@ class Calls(Operators):
     def call_row(self, row: Callable[..., Value], arguments: list[Value], keywords: dict[str, Value]) -> Value:
         """Call a row of a table, whose signature has the library's names and defaults."""
         bound = self.tables.bind(row, self, arguments, keywords)
+        out = bound.arguments.get("out", NONE)
+        if not (isinstance(out, Const) and out.value is None):
+            self.refuse("the argument 'out' is not supported", "Assign the result")
         return row(*bound.args, **bound.kwargs)
 
     def call_native_method(self, method: NativeMethod, arguments: list[Value], keywords: dict[str, Value]) -> Value:
@@ -619,11 +629,15 @@ class Calls(Operators):
             generator = is_generator(node)
             if generator:
                 self.heap.write(frame, YIELDED, Tuple((), list))
-            self.run_body(node)
+            if generator:
+                with self.without_effects("a generator", frame):
+                    self.run_body(node)
+            else:
+                self.run_body(node)
             ending = self.ending()
             result = self.heap.read(frame, RESULT) or UNDEFINED
             if generator:
-                result = self.new_list(self.heap.read(frame, YIELDED) or Tuple((), list))
+                result = self.iterator_over(self.heap.read(frame, YIELDED) or Tuple((), list))
             kinds = self.endings()
             result = self.returned(result, kinds, generator)
         finally:
@@ -655,6 +669,16 @@ class Calls(Operators):
         is_raised = self.op("GreaterOrEqual", ending.at, self.constant(RAISE, "i64"))
         at = self.op("Mul", ending.at, self.op("Cast", is_raised, to="i64"))
         self.heap.write(self.frame, KIND, Number(at, "int", raised | {NORMAL}))
+
+    @contextmanager
+    def without_effects(self, what: str, own: Object | None = None) -> Iterator[None]:
+        """Refuse changes of what existed before: the block runs at once, but Python would run it in steps."""
+        mark, overlay = self.heap.serial, self.heap.overlays[-1]
+        before = dict(overlay)
+        yield
+        for (owner, key), value in overlay.items():
+            if owner.serial <= mark and owner is not own and before.get((owner, key)) is not value and key not in (KIND, RESULT, "consumed"):
+                self.refuse(f"{what} changes something outside of it", "Use a list")
 
     # ---- Instances ----
 

@@ -74,6 +74,10 @@ class Core:
         self.constants: dict[Any, GraphValue] = {}
         # Exceptions that the program can raise; codes start at RAISE.
         self.exceptions: list[BaseException] = []
+        # What was reported in an earlier interpretation of a loop.
+        self.dropped: list[Problem] = []
+        # Cells of live objects whose values were read before the program wrote to them.
+        self.live_reads: dict[tuple[Object, Any], Value] = {}
         self.library = "numpy"
         self.parameter_names: dict[int, str] = {}
         self.attempts = 0
@@ -86,6 +90,9 @@ class Core:
     def report(self, refusal: Refusal) -> None:
         """Note a problem at the current node, once."""
         if not refusal.reason:
+            # It was reported before, maybe in an earlier interpretation of a loop, of which the problems were dropped.
+            if not self.problems:
+                self.problems += self.dropped or [Problem(self.place(), "a value that cannot be compiled is used", "", tuple(self.calls))]
             return
         problem = Problem(self.place(), refusal.reason, refusal.hint, tuple(self.calls))
         if problem not in self.problems:
@@ -93,6 +100,11 @@ class Core:
 
     def refuse(self, reason: str, hint: str = "") -> NoReturn:
         raise Refusal(reason, hint)
+
+    def live_read(self, owner: Object, key: Any, value: Value) -> Value:
+        """Note that the program depends on what a live object has before the call."""
+        self.live_reads.setdefault((owner, key), value)
+        return value
 
     # ---- Graph values ----
 
@@ -252,6 +264,11 @@ class Core:
     def _read_view(self, view: View | None, base: GraphValue) -> GraphValue:
         if view is None:
             return base
+        if view.base is not base and not view.certain:
+            self.refuse(
+                "this array may share its memory with one that was changed, which depends on the order of elements in memory",
+                "Copy it before the change",
+            )
         if view.base is base and (view.seen.graph is None or view.seen.graph.encloses(self.graph)):
             return view.seen
         return view.read(self._read_view(view.parent, base))
@@ -262,12 +279,40 @@ class Core:
         return array.view.seen.type
 
     def view(
-        self, array: Array, read: Callable[[GraphValue], GraphValue], write: Callable[[GraphValue, GraphValue], GraphValue] | None
+        self,
+        array: Array,
+        read: Callable[[GraphValue], GraphValue],
+        write: Callable[[GraphValue, GraphValue], GraphValue] | None,
+        layout: Callable[[Any], Any] | None = None,
+        certain: bool = True,
     ) -> Array:
-        """Return an array that shares the memory of another. `write(parent, new)` returns the parent's new elements."""
+        """Return an array that shares the memory of another.
+
+        `write(parent, new)` returns the parent's new elements. `layout` makes the same view of a NumPy array.
+        """
         base = self.storage_value(array.storage)
         seen = read(self.read_array(array))
-        return Array(array.storage, array.library, View(array.view, read, write, base, seen))
+        own = self.layout_of(array) if layout is not None else None
+        shape = layout(own) if layout is not None and own is not None else None
+        return Array(array.storage, array.library, View(array.view, read, write, base, seen, shape, certain))
+
+    def layout_of(self, array: Array) -> Any:
+        """Return a NumPy array with the strides of an array, or None if they are not known."""
+        if array.view is not None:
+            return array.view.layout
+        dims = array.storage.initial.type.dims
+        if dims is None or not all(isinstance(d, int) for d in dims):
+            return None
+        import numpy
+
+        live = array.storage.live
+        strides = getattr(live, "strides", None) if array.library == "numpy" else None
+        if strides is not None or hasattr(live, "stride"):
+            steps = strides if strides is not None else [s * live.element_size() for s in live.stride()]
+            size = live.itemsize if strides is not None else live.element_size()
+            if list(steps) != [s * size for s in numpy.empty(dims, numpy.int8).strides]:
+                return None
+        return numpy.empty(dims, numpy.int8)
 
     def write_array(self, array: Array, value: GraphValue, visited: frozenset[int] = frozenset()) -> None:
         """Change the elements of an array, of those that it is a view of, and of those that share its memory."""
@@ -306,6 +351,10 @@ class Core:
     def _written(self, view: View | None, base: GraphValue, value: GraphValue) -> GraphValue:
         if view is None:
             return value
+        if not view.certain:
+            self.refuse(
+                "this array may share its memory with another, which depends on the order of elements in memory", "Copy it before the change"
+            )
         if view.write is None:
             self.refuse("an array that repeats elements cannot be changed in place", "Copy it first")
         return self._written(view.parent, base, view.write(self._read_view(view.parent, base), value))
@@ -342,7 +391,7 @@ class Core:
         value = self.heap.read(reference.object, ITEMS)
         if value is None:
             live = reference.object.live
-            value = Tuple(tuple(self.wrap(item) for item in live), list)
+            value = self.live_read(reference.object, ITEMS, Tuple(tuple(self.wrap(item) for item in live), list))
         if isinstance(value, Poison):
             raise Refusal(value.reason)
         if isinstance(value, Choice):
@@ -366,6 +415,7 @@ class Core:
                 value = Entries(tuple(live), tuple(self.wrap(item) for item in live.values()))
             else:
                 value = Entries(tuple(sorted(live, key=repr)), (NONE,) * len(live))
+            self.live_read(reference.object, DICT, value)
         if isinstance(value, Poison):
             raise Refusal(value.reason)
         if isinstance(value, Choice):

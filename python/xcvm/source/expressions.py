@@ -30,6 +30,7 @@ from .values import (
     Sequence,
     Slice,
     Super,
+    Text,
     Tuple,
     Value,
 )
@@ -76,7 +77,7 @@ class Expressions(Calls):
                 if isinstance(value, Choice) and (value.yes is UNDEFINED or value.no is UNDEFINED):
                     error = UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value")
                     return self.defined_or_raise(value, error)
-                if isinstance(value, Poison):
+                if isinstance(value, Poison) and not isinstance(value, Text):
                     raise Refusal(f"'{name}' has no single meaning here: {value.reason}" if value.reason else "")
                 return value
             if scope.frame is None:
@@ -95,7 +96,7 @@ class Expressions(Calls):
         if written is not None:
             return written
         if name in scope.globals:
-            return self.wrap(scope.globals[name])
+            return self.live_read(space, name, self.wrap(scope.globals[name]))
         if hasattr(builtins, name):
             return Const(getattr(builtins, name))
         known = [*scope.globals, *dir(builtins)]
@@ -109,7 +110,7 @@ class Expressions(Calls):
     def globals_object(self, space: dict[str, Any]) -> Object:
         found = self.live_objects.get(id(space))
         if found is None:
-            self.live_objects[id(space)] = found = (space, Object(0, "globals"))
+            self.live_objects[id(space)] = found = (space, Object(0, "globals", space))
         return found[1]
 
     def write_name(self, name: str, value: Value) -> None:
@@ -286,26 +287,32 @@ class Expressions(Calls):
         return self.new_dict(tuple(made), tuple(made.values()))
 
     def eval_JoinedStr(self, node: ast.JoinedStr) -> Value:
-        return Const("".join(str(self.text_of(part)) for part in node.values))
+        parts = [self.text_of(part) for part in node.values]
+        return self.text("".join(text for text, _ in parts), any(shows_run for _, shows_run in parts))
 
-    def text_of(self, node: ast.expr) -> str:
+    def text_of(self, node: ast.expr) -> tuple[str, bool]:
+        """Return a part of a formatted text, and whether it shows values of the run."""
         if isinstance(node, ast.Constant):
-            return str(node.value)
+            return str(node.value), False
         assert isinstance(node, ast.FormattedValue)
         value = self.eval(node.value)
         shown = self.shown(value)
+        shows_run = self.shows_run(value)
         if node.conversion > 0:
             shown = {"r": repr(shown), "s": str(shown), "a": ascii(shown)}[chr(node.conversion)]
-        form = "".join(self.text_of(part) for part in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
+        form = ""
+        for part in node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else []:
+            text, run = self.text_of(part)
+            form, shows_run = form + text, shows_run or run
         try:
-            return format(shown, form)
+            return format(shown, form), shows_run
         except (TypeError, ValueError) as error:
             if isinstance(shown, str):
-                return shown
+                return shown, shows_run
             raise PythonError(error) from None
 
     def eval_FormattedValue(self, node: ast.FormattedValue) -> Value:
-        return Const(self.text_of(node))
+        return self.text(*self.text_of(node))
 
     # ---- Functions ----
 
@@ -340,8 +347,36 @@ class Expressions(Calls):
         return self.new_list(self.comprehension(node.elt, node.generators))
 
     def eval_GeneratorExp(self, node: ast.GeneratorExp) -> Value:
-        # Generators of known structure have no effects of their own, so they may run at once.
-        return self.iterate(self.new_list(self.comprehension(node.elt, node.generators)))
+        generator = node.generators[0]
+        if len(node.generators) == 1 and not generator.ifs and not generator.is_async:
+            return self.lazy_generator(node.elt, generator)
+        # Others run at once, which makes no difference as long as they change nothing.
+        with self.without_effects("a generator expression"):
+            return self.iterator_over(self.comprehension(node.elt, node.generators))
+
+    def lazy_generator(self, element: ast.expr, generator: ast.comprehension) -> Iteration:
+        """Return a generator whose items are computed when they are asked for."""
+        source = self.iterate(self.eval(generator.iter))
+        outer = self.scope
+        names = frozenset(n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name))
+        # Functions that are made in the element share its names; without them each item has its own.
+        shared = self.new_object("frame").object if any(isinstance(n, ast.Lambda) for n in ast.walk(element)) else None
+
+        def item(index: Value) -> Value:
+            frame = shared or self.new_object("frame").object
+            saved = self.scope
+            self.scope = Scope(frame, names, outer, outer.globals, outer.cells, outer.file, outer.cls)
+            try:
+                self.assign(generator.target, source.item(index))
+                return self.eval(element)
+            finally:
+                self.scope = saved
+
+        return self.iterator(Iteration(source.length, item, source.unroll, source.step))
+
+    def assign(self, target: ast.expr, value: Value) -> None:
+        raise NotImplementedError
+
 
     def eval_SetComp(self, node: ast.SetComp) -> Value:
         contents = self.comprehension(node.elt, node.generators)
@@ -419,7 +454,7 @@ class Expressions(Calls):
         value = self.settle(value)
         self.usable(value)
         if isinstance(value, Iteration):
-            return value
+            return self.consume(value) if value.renew is None else value.renew()
         if isinstance(value, Const):
             if isinstance(value.value, range):
                 return self.range_iteration(Const(value.value.start), Const(value.value.step), Const(len(value.value)))
@@ -452,6 +487,29 @@ class Expressions(Calls):
             length = self.length(value)
             return Iteration(length, lambda i: self.call(found, [i], {}), isinstance(length, Const))
         raise PythonError(TypeError(f"'{self.type_name(value)}' object is not iterable"))
+
+    def iterator(self, iteration: Iteration) -> Iteration:
+        """Return an iterator: an iteration that can be consumed once."""
+        made = Iteration(iteration.length, iteration.item, iteration.unroll, iteration.step)
+        made.once = self.new_object("frame").object
+        self.heap.write(made.once, "consumed", FALSE)
+        return made
+
+    def iterator_over(self, contents: Value) -> Iteration:
+        """Return an iterator over a list of its own."""
+        made = self.iterator(self.iterate(self.new_list(contents)))
+        made.contents = contents
+        return made
+
+    def consume(self, iteration: Iteration) -> Iteration:
+        """Return an iterator's iteration. Refuses one that may have been consumed before."""
+        if iteration.once is not None:
+            consumed = self.heap.read(iteration.once, "consumed")
+            if not isinstance(consumed, Const) or consumed.value:
+                self.refuse("an iterator is used again after it was consumed, here or in an earlier round", "Make a list of it first")
+            self.heap.write(iteration.once, "consumed", TRUE)
+            return Iteration(iteration.length, iteration.item, iteration.unroll, iteration.step)
+        return iteration
 
     def key_value(self, key: Any) -> Value:
         if isinstance(key, Object):
@@ -505,6 +563,8 @@ class Expressions(Calls):
         if isinstance(value, Choice):
             return self.each(value, self.contents_of)
         iteration = self.iterate(value)
+        if isinstance(value, Iteration) and value.contents is not None:
+            return value.contents
         if isinstance(iteration.length, Const) and (iteration.unroll or iteration.length.value <= self.options.most_rounds):
             return Tuple(self.items_of(iteration), list)
         frame = Object(self.heap.next_serial(), "frame")

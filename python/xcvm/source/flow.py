@@ -219,6 +219,11 @@ class Flow(Core):
             return value
         if isinstance(owner, Storage):
             return Elements(owner.initial)
+        value = self.unwritten(owner, key)
+        return value if value is UNDEFINED or owner.cls == "frame" else self.live_read(owner, key, value)
+
+    def unwritten(self, owner: Object, key: Any) -> Value:
+        """Return what a cell of an object has without ever having been written."""
         if key == KIND:
             return Const(NORMAL)
         if owner.live is not None:
@@ -228,6 +233,8 @@ class Flow(Core):
                 return self.entries(Reference(owner))
             if owner.cls == "cell":
                 return self.wrap_cell(owner)
+            if owner.cls == "globals":
+                return self.wrap(owner.live[key]) if key in owner.live else UNDEFINED
             if isinstance(key, str):
                 try:
                     return self.wrap(getattr(owner.live, key))
@@ -570,6 +577,7 @@ class Flow(Core):
         serial = self.heap.serial
         reason = ""
         for _ in range(MOST_ROUNDS):
+            self.dropped = self.problems[problems:] or self.dropped
             del self.problems[problems:]
             self.heap.serial = serial
             body = Graph(self.graph)

@@ -13,9 +13,9 @@ from .calls import library_of, numpy_array
 from .core import FALSE, NONE, RAISE, TRUE, Options
 from .errors import PythonError, Refusal, SourceErrors
 from .graph import Graph, GraphValue, Type
-from .heap import RESULT
+from .heap import DICT, ITEMS, RESULT
 from .tables import Tables
-from .templates import leaf_types, number_kind
+from .templates import leaf_types, number_kind, same_value
 from .values import (
     NUMBER_DTYPES,
     UNDEFINED,
@@ -120,6 +120,40 @@ class Machine(Arrays):
         self.run_loop(self.op("SequenceLength", sequence.parts[0]), self.constant(True), go)
         return self.heap.read(frame.object, "total") or NONE
 
+    def first_with(self, iterable: Value, wanted: bool) -> Value:
+        """Return `wanted` if an item has this truth, else the opposite. Later items are not computed."""
+        found, none = (TRUE, FALSE) if wanted else (FALSE, TRUE)
+        iteration = self.iterate(iterable)
+        length = iteration.length
+        if length is None:
+            self.refuse("an iteration without end cannot be searched")
+
+        def truth(index: Value) -> GraphValue:
+            at = self.truth_of(iteration.item(index))
+            return at if wanted else self.negation(at)
+
+        def rest(index: int) -> Value:
+            if index == length.value:  # type: ignore[union-attr]
+                return none
+            at = truth(Const(index))
+            return self.branch(at, lambda: found, lambda: rest(index + 1))
+
+        if isinstance(length, Const) and (iteration.unroll or length.value <= 64):
+            if length.value > 1000:
+                self.refuse("too many items of known structure are searched")
+            return rest(0)
+        frame = self.new_object("frame")
+        self.heap.write(frame.object, "found", FALSE)
+
+        def go(index: GraphValue) -> GraphValue:
+            at = truth(self.number(index, "int"))
+            self.heap.write(frame.object, "found", self.number(at, "bool"))
+            return self.negation(at)
+
+        self.run_loop(self.number_value(length, "i64"), self.constant(True), go)
+        at = self.truth_of(self.heap.read(frame.object, "found") or FALSE)
+        return self.number(at if wanted else self.negation(at), "bool")
+
     def filtered(self, iterable: Value, test: Callable[[Value], Value]) -> Value:
         """Return the contents of a list of the items that pass a test."""
 
@@ -127,6 +161,23 @@ class Machine(Arrays):
             return self.branch(self.truth_of(test(item)), lambda: self.appended(total, item), lambda: total)
 
         return self.fold(iterable, Tuple((), list), step)
+
+    # ---- State ----
+
+    def check_state(self) -> None:
+        """Refuse programs whose next call would have to see what this one changed in a live object."""
+        for (owner, key), before in self.live_reads.items():
+            after = self.heap.read(owner, key)
+            if after is None or same_value(before, after):
+                continue
+            name = "a list" if key == ITEMS else "a dict or set" if key == DICT else f"'{key}'" if owner.cls != "cell" else "a variable"
+            self.node = None
+            self.report(
+                Refusal(
+                    f"{name} that exists before the call is read and changed, but a program keeps nothing from call to call",
+                    "Pass it as an argument and return it",
+                )
+            )
 
     # ---- Arguments ----
 
@@ -331,6 +382,7 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
                 machine.report(Refusal(f"the program always raises {type(error).__name__}: {error}"))
             else:
                 structure = machine.result(result, out)
+                machine.check_state()
     except PythonError as error:
         machine.report(Refusal(f"the program always raises {type(error.error).__name__}: {error.error}"))
     except Refusal as refusal:

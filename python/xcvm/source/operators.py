@@ -26,7 +26,9 @@ from .values import (
     Number,
     Poison,
     Reference,
+    RunText,
     Sequence,
+    Text,
     Tuple,
     Value,
 )
@@ -89,6 +91,10 @@ class Operators(Flow):
     def find_method(self, value: Value, name: str) -> Value | None:
         raise NotImplementedError
 
+    def contents_of(self, value: Value) -> Value:
+        """Return the items of an iterable as contents of a list: Tuple or Sequence."""
+        raise NotImplementedError
+
     def array_binary(self, symbol: str, a: Value, b: Value) -> Value:
         raise NotImplementedError
 
@@ -146,6 +152,8 @@ class Operators(Flow):
             return self.each(a, lambda v: self.binary(symbol, v, b))
         if isinstance(b, Choice):
             return self.each(b, lambda v: self.binary(symbol, a, v))
+        if isinstance(a, Text) or isinstance(b, Text) or symbol == "%" and isinstance(a, Const) and isinstance(a.value, str):
+            return self.text_binary(symbol, a, b)
         self.usable(a)
         self.usable(b)
         if isinstance(a, Const) and isinstance(b, Const):
@@ -157,8 +165,6 @@ class Operators(Flow):
             return self.array_binary(symbol, a, b)
         if self.kind_of(a) and self.kind_of(b):
             return self.number_binary(symbol, a, b)
-        if symbol == "%" and isinstance(a, Const) and isinstance(a.value, str):
-            return self.format_percent(a.value, b)
         if self.is_list(a) or self.is_list(b):
             return self.list_binary(symbol, a, b)
         return self.object_binary(symbol, a, b)
@@ -171,7 +177,35 @@ class Operators(Flow):
         except (ArithmeticError, TypeError, ValueError) as error:
             raise PythonError(error) from None
 
-    def format_percent(self, text: str, value: Value) -> Value:
+    def text_binary(self, symbol: str, a: Value, b: Value) -> Value:
+        """Return a text that an operator makes of texts, one of which shows values of the run, or of a format."""
+        x, y = self.shown(a), self.shown(b)
+        if symbol == "%" and isinstance(x, str):
+            made = self.format_percent(x, b)
+            return self.text(made.value, isinstance(x, RunText) or self.shows_run(b))
+        if symbol == "+" and isinstance(x, str) and isinstance(y, str):
+            return Text(x + y)
+        self.usable(a)
+        self.usable(b)
+        return self.object_binary(symbol, a, b)
+
+    def text(self, text: str, shows_run: bool) -> Value:
+        """Return a text; one that shows values of the run is good for messages only."""
+        return Text(text) if shows_run else Const(text)
+
+    def shows_run(self, *values: Value) -> bool:
+        """Return whether the text of a value depends on the run."""
+        for value in values:
+            value = self.settle(value)
+            if isinstance(value, Const):
+                error = value.value
+                if isinstance(error, BaseException) and any(isinstance(a, RunText) for a in error.args):
+                    return True
+            elif not isinstance(value, Tuple) or self.shows_run(*value.items):
+                return True
+        return False
+
+    def format_percent(self, text: str, value: Value) -> Const:
         items = value.items if isinstance(value, Tuple) else (value,)
         shown = tuple(self.shown(item) for item in items)
         try:
@@ -191,6 +225,8 @@ class Operators(Flow):
             return value.value
         if isinstance(value, Number):
             return f"<{value.kind}>"
+        if isinstance(value, Text):
+            return value.text
         if isinstance(value, Tuple):
             return tuple(self.shown(item) for item in value.items)
         return f"<{self.describe(value)}>"
@@ -233,51 +269,141 @@ class Operators(Flow):
     def floor_mod(self, x: GraphValue, y: GraphValue) -> tuple[GraphValue, GraphValue]:
         """Return floor division and remainder, with the sign of the divisor."""
         if self.float_dtype(x.type.dtype):
+            # The steps of CPython's float_divmod: the sign is corrected after the division, so that infinities stay exact.
             rest = self.op("Mod", x, y, fmod=1)
-            zero = self.constant(0, x.type.dtype)
-            differs = self.op("And", self.negation(self.op("Equal", rest, zero)), self.op("Less", self.op("Mul", rest, y), zero))
-            rest = self.op("Where", differs, self.op("Add", rest, y), rest)
             quotient = self.op("Round", self.op("Div", self.op("Sub", x, rest), y))
-            return quotient, rest
+            differs = self.signs_differ(rest, y)
+            quotient = self.op("Sub", quotient, self.op("Cast", differs, to=x.type.dtype))
+            return quotient, self.op("Where", differs, self.op("Add", rest, y), rest)
         rest = self.op("Mod", x, y)
-        return self.op("Div", self.op("Sub", x, rest), y), rest
+        quotient = self.op("Div", x, y)
+        if x.type.dtype[0] == "u":
+            return quotient, rest
+        # Subtracting the remainder from x first would overflow for the smallest integers.
+        zero = self.constant(0, x.type.dtype)
+        inexact = self.negation(self.op("Equal", rest, zero))
+        negative = self.op("Xor", self.op("Less", x, zero), self.op("Less", y, zero))
+        return self.op("Sub", quotient, self.op("Cast", self.op("And", inexact, negative), to=x.type.dtype)), rest
+
+    def signs_differ(self, rest: GraphValue, y: GraphValue) -> GraphValue:
+        """Return whether a remainder is not zero and has not the sign of the divisor."""
+        zero = self.constant(0, y.type.dtype)
+        differs = self.op("Xor", self.op("Less", rest, zero), self.op("Less", y, zero))
+        return self.op("And", self.negation(self.op("Equal", rest, zero)), differs)  # type: ignore[no-any-return]
 
     def integer_bits(self, symbol: str, a: Value, b: Value) -> Value:
         x, y = self.number_value(a, "i64"), self.number_value(b, "i64")
         if symbol in ("<<", ">>"):
-            power = self.op("Pow", self.constant(2, "i64"), y)
-            if symbol == "<<":
-                return self.number(self.op("Mul", x, power), "int")
-            return self.number(self.floor_mod(x, power)[0], "int")
+            counts = self.truth_of(self.compare(">=", b, Const(0)))
+            return self.branch(counts, lambda: self._shifted(symbol, x, y), self._negative_shift)
         return self.number(self.op({"&": "BitwiseAnd", "|": "BitwiseOr", "^": "BitwiseXor"}[symbol], x, y), "int")
+
+    def _shifted(self, symbol: str, x: GraphValue, y: GraphValue) -> Value:
+        two, most = self.constant(2, "i64"), self.constant(62, "i64")
+        if symbol == "<<":
+            return self.number(self.op("Mul", x, self.op("Pow", two, y)), "int")
+        shifted = self.floor_mod(x, self.op("Pow", two, self.op("Min", y, most)))[0]
+        # Of a number that is shifted by 63 and more, the sign is left.
+        sign = self.op("Neg", self.op("Cast", self.op("Less", x, self.constant(0, "i64")), to="i64"))
+        return self.number(self.op("Where", self.op("Greater", y, most), sign, shifted), "int")
+
+    def _negative_shift(self) -> Value:
+        raise PythonError(ValueError("negative shift count"))
 
     def number_power(self, a: Value, b: Value, kind: str) -> Value:
         if kind == "float":
-            return self.number(self.op("Pow", self.number_value(a, "f64"), self.number_value(b, "f64")), "float")
+            return self.float_power(a, b)
         if isinstance(b, Const):
             if b.value >= 0:
                 return self.number(self.op("Pow", self.number_value(a, "i64"), self.number_value(b, "i64")), "int")
-            whole = lambda: self.number(self.op("Pow", self.number_value(a, "f64"), self.number_value(b, "f64")), "float")  # noqa: E731
-            return self.branch(self.truth_of(a), whole, self._divided_by_zero)
+            return self.float_power(a, b)
         positive = self.truth_of(self.compare(">=", b, Const(0)))
         return self.branch(
             positive,
             lambda: self.number(self.op("Pow", self.number_value(a, "i64"), self.number_value(b, "i64")), "int"),
-            lambda: self.number(self.op("Pow", self.number_value(a, "f64"), self.number_value(b, "f64")), "float"),
+            lambda: self.float_power(a, b),
         )
+
+    def float_power(self, a: Value, b: Value) -> Value:
+        """Return a power of floats. 0 to a negative power and complex results raise."""
+        x, y = self.number_value(a, "f64"), self.number_value(b, "f64")
+        result = lambda: self.number(self.op("Pow", x, y), "float")  # noqa: E731
+        zero = Const(0.0)
+        if isinstance(b, Const) and b.value >= 0 and float(b.value).is_integer() or isinstance(a, Const) and a.value > 0:
+            return result()
+        if isinstance(b, Const):
+            inside = self.compare(">=" if b.value > 0 else ">" if not float(b.value).is_integer() else "!=", a, zero)
+        else:
+            whole = self.number(self.op("Equal", y, self.op("Floor", y)), "bool")
+            not_complex = self.any_of([self.compare(">=", a, zero), whole])
+            inside = self.all_of([not_complex, self.any_of([self.compare("!=", a, zero), self.compare(">=", b, zero)])])
+        if self.kind_of(a) == "float":
+            # NaN and infinities raise nothing.
+            special = self.op("Equal", self.op("Sub", x, x), self.constant(0, "f64"))
+            inside = self.any_of([inside, self.number(self.negation(special), "bool")])
+
+        def fail() -> Value:
+            def complex_result() -> Value:
+                raise PythonError(ValueError("a negative number to a fractional power is complex, which a program cannot have"))
+
+            return self.branch(self.truth_of(self.compare("==", a, zero)), self._zero_power, complex_result)
+
+        return self.branch(self.truth_of(inside), result, fail)
+
+    def _zero_power(self) -> Value:
+        raise PythonError(ZeroDivisionError("0.0 cannot be raised to a negative power"))
+
+    def whole_number(self, at: GraphValue, op: str = "") -> Value:
+        """Return a float as an int, as int() does: NaN and infinities raise."""
+        if not self.float_dtype(at.type.dtype):
+            return self.number(self.cast(at, "i64"), "int")
+        at = self.cast(at, "f64")
+        at = self.op(op, at) if op else at
+
+        def fail() -> Value:
+            def infinite() -> Value:
+                raise PythonError(OverflowError("cannot convert float infinity to integer of 64 bits"))
+
+            def nan() -> Value:
+                raise PythonError(ValueError("cannot convert float NaN to integer"))
+
+            return self.branch(self.op("Equal", at, at), infinite, nan)
+
+        inside = self.op("Less", self.op("Abs", at), self.constant(2.0**63, "f64"))
+        return self.branch(inside, lambda: self.number(self.cast(at, "i64"), "int"), fail)
 
     def object_binary(self, symbol: str, a: Value, b: Value) -> Value:
         name = DUNDER[symbol]
-        for one, other, method_name in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
+        tries = [(a, b, f"__{name}__"), (b, a, f"__r{name}__")]
+        if isinstance(a, Reference) and isinstance(b, Reference) and self.overrides(b, a, f"__r{name}__"):
+            tries.reverse()
+        for one, other, method_name in tries:
             if isinstance(one, Reference) and one.object.cls not in (list, dict, set):
                 method = self.find_method(one, method_name)
                 if method is not None:
-                    return self.call(method, [other], {})
+                    result = self.implemented(self.call(method, [other], {}))
+                    if result is not None:
+                        return result
         if isinstance(a, Reference) and isinstance(b, Reference) and a.object.cls in (dict, set) and a.object.cls is b.object.cls:
             return self.keyed_binary(symbol, a, b)
         raise PythonError(
             TypeError(f"unsupported operand type(s) for {symbol}: {self.type_name(a)!r} and {self.type_name(b)!r}")
         )
+
+    def implemented(self, result: Value) -> Value | None:
+        """Return the result of an operator's method, or None if it is NotImplemented."""
+        result = self.settle(result)
+        if isinstance(result, Choice) and any(isinstance(one, Const) and one.value is NotImplemented for one in (result.yes, result.no)):
+            self.refuse("an operator is implemented on one path only", "Return NotImplemented by the types of operands only")
+        return None if isinstance(result, Const) and result.value is NotImplemented else result
+
+    @staticmethod
+    def overrides(right: Reference, left: Reference, name: str) -> bool:
+        """Return whether the method of the right operand is tried first: its class is derived from the left's and has its own."""
+        own, other = right.object.cls, left.object.cls
+        if own is other or not (isinstance(own, type) and isinstance(other, type) and issubclass(own, other)):
+            return False
+        return getattr(own, name, None) is not getattr(other, name, None)
 
     def keyed_binary(self, symbol: str, a: Reference, b: Reference) -> Value:
         first, second = self.entries(a), self.entries(b)
@@ -432,6 +558,8 @@ class Operators(Flow):
             if at.type.dims == ():
                 raise PythonError(TypeError("len() of a 0-d tensor"))
             return self.dimension(at, 0)
+        if isinstance(value, Iteration) and value.renew is not None:
+            value = value.renew()
         if isinstance(value, Iteration) and value.length is not None:
             return value.length
         if isinstance(value, Reference):
@@ -486,12 +614,14 @@ class Operators(Flow):
         for one, other, used in ((a, b, symbol), (b, a, {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(symbol, symbol))):
             if isinstance(one, Reference) and one.object.cls not in (list, dict, set):
                 method = self.find_method(one, f"__{DUNDER[used]}__")
-                if method is not None:
-                    return self.call(method, [other], {})
+                result = self.implemented(self.call(method, [other], {})) if method is not None else None
+                if result is not None:
+                    return result
                 if used == "!=":
                     method = self.find_method(one, "__eq__")
-                    if method is not None:
-                        return self.number(self.negation(self.truth_of(self.call(method, [other], {}))), "bool")
+                    result = self.implemented(self.call(method, [other], {})) if method is not None else None
+                    if result is not None:
+                        return self.number(self.negation(self.truth_of(result)), "bool")
         if symbol in ("==", "!="):
             if isinstance(a, Reference) and isinstance(b, Reference) and a.object.cls is b.object.cls and a.object.cls in (dict, set):
                 equal = self.entries_equal(self.entries(a), self.entries(b))
@@ -598,7 +728,7 @@ class Operators(Flow):
                     return Const(item.value in container.value)
                 except TypeError as error:
                     raise PythonError(error) from None
-            if isinstance(container.value, range) and container.value.step == 1:
+            if isinstance(container.value, range) and container.value.step == 1 and self.kind_of(item) in ("int", "bool"):
                 low = self.compare(">=", item, Const(container.value.start))
                 return self.all_of([low, self.compare("<", item, Const(container.value.stop))])
             container = self.items_value(container)
@@ -610,7 +740,9 @@ class Operators(Flow):
                 return self.any_of([self.compare("==", item, Const(k)) for k in entries.keys if isinstance(k, (int, float))])
             return Const(self.key_of(item) in entries.keys)
         if isinstance(container, Array):
-            return self.number(self.op("ReduceMax", self.flat_bools(self.compare("==", container, item)), keepdims=0), "bool")
+            return self.number(self.any_true(self.flat_bools(self.compare("==", container, item))), "bool")
+        if isinstance(container, Iteration):
+            container = self.new_list(self.contents_of(container))
         if self.is_list(container):
             contents = self.items_value(container)
             if isinstance(contents, Sequence):
@@ -626,6 +758,11 @@ class Operators(Flow):
                 return self.number(self.truth_of(self.call(method, [item], {})), "bool")
         self.usable(container)
         raise PythonError(TypeError(f"argument of type '{self.type_name(container)}' is not iterable"))
+
+    def any_true(self, at: GraphValue, axes: GraphValue | None = None, keepdims: int = 0) -> GraphValue:
+        """Return whether a bool is true anywhere; of no elements, none is."""
+        operands = [self.cast(self.op("Not", at), "i32")] + ([axes] if axes is not None else [])
+        return self.op("Not", self.cast(self.op("ReduceMin", *operands, keepdims=keepdims), "bool"))  # type: ignore[no-any-return]
 
     def flat_bools(self, value: Value) -> GraphValue:
         assert isinstance(value, Array)
@@ -698,7 +835,7 @@ class Operators(Flow):
         if isinstance(value, Array):
             at = self.read_array(value)
             if symbol == "+":
-                return value
+                return value if value.library == "torch" else self.array(at, value.library)
             if symbol == "~":
                 return self.array(self.op("Not" if at.type.dtype == "bool" else "BitwiseNot", at), value.library)
             return self.array(self.op("Neg", at), value.library)

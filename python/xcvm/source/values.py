@@ -67,7 +67,7 @@ class Storage:
 class View:
     """A part or rearrangement of the elements of a storage: how to read it, and how to write it back."""
 
-    __slots__ = ("parent", "read", "write", "base", "seen")
+    __slots__ = ("parent", "read", "write", "base", "seen", "layout", "certain")
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class View:
         write: Callable[[GraphValue, GraphValue], GraphValue] | None,
         base: GraphValue,
         seen: GraphValue,
+        layout: Any = None,
+        certain: bool = True,
     ) -> None:
         self.parent = parent
         self.read = read
@@ -83,6 +85,10 @@ class View:
         # The elements of the storage at creation, and what the view read from them.
         self.base = base
         self.seen = seen
+        # A NumPy array with the strides of the view, if they are known. Its elements mean nothing.
+        self.layout = layout
+        # False if the library may have made a copy, which depends on strides that are not known.
+        self.certain = certain
 
 
 class Array(Value):
@@ -211,6 +217,20 @@ class Poison(Value):
         return f"Poison({self.reason})"
 
 
+class RunText(str):
+    """A text that shows values of the run as <int> and the like."""
+
+
+class Text(Poison):
+    """A text of values of the run. It can be used in messages only."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__("a text of values of the run is not known when the program is compiled, so only messages can have it")
+        self.text = RunText(text)
+
+
 class Scope:
     """What a function's code refers to besides its own names: the enclosing frames, and live globals and cells."""
 
@@ -302,7 +322,7 @@ class Iteration(Value):
     in more than elements, so that rounds must be compiled one by one.
     """
 
-    __slots__ = ("length", "item", "unroll", "step")
+    __slots__ = ("length", "item", "unroll", "step", "once", "renew", "contents")
 
     def __init__(
         self, length: Value | None, item: Callable[[Value], Value], unroll: bool, step: Callable[[], Value | None] | None = None
@@ -312,6 +332,12 @@ class Iteration(Value):
         self.unroll = unroll
         # For a live list: called before each round; returns None at the end.
         self.step = step
+        # For an iterator, which can be consumed once: an object whose cell says whether it was. None for what may be repeated.
+        self.once: Object | None = None
+        # For a view of a dict: returns what it has now.
+        self.renew: Callable[[], Iteration] | None = None
+        # The contents of the list that an iterator runs over, if nothing else can change it.
+        self.contents: Value | None = None
 
 
 class Partial(Value):

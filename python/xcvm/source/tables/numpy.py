@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import FALSE, NONE
+from ..core import FALSE, NONE, TRUE
 from ..errors import NeedsConstant, PythonError
 from ..values import Array, Const, Tuple, Value
 from . import ATTRIBUTES, METHODS, attributes, functions, methods
@@ -12,13 +12,16 @@ from .shared import (
     axes_of,
     concat,
     dtype_name,
+    expanded,
     extreme_index,
     floating,
     is_none,
+    logical_reduce,
     pieces,
     reduce,
     reshape,
     shape_view,
+    squeezed,
     stack,
     sum_type,
     transpose,
@@ -90,9 +93,31 @@ for _name, _op in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor
 # ---- Creation ----
 
 
-@functions("numpy.array", "numpy.asarray", "numpy.ascontiguousarray", "numpy.copy")
-def array(m: M, object: Value, dtype: Value = NONE, copy: Value = NONE) -> Value:
+@functions("numpy.array", "numpy.copy")
+def array(m: M, object: Value, dtype: Value = NONE, copy: Value = TRUE) -> Value:
+    if not m.constant_of(copy, "copy"):
+        return asarray(m, object, dtype)
     return m.array(m.tensor(object, dtype_name(m, dtype), N), N)
+
+
+@functions("numpy.asarray")
+def asarray(m: M, a: Value, dtype: Value = NONE) -> Value:
+    a = m.settle(a)
+    kind = dtype_name(m, dtype)
+    if isinstance(a, Array) and a.library == N and kind in (None, m.array_type(a).dtype):
+        return a
+    return m.array(m.tensor(a, kind, N), N)
+
+
+@functions("numpy.ascontiguousarray")
+def ascontiguousarray(m: M, a: Value, dtype: Value = NONE) -> Value:
+    a = asarray(m, a, dtype)
+    if not isinstance(a, Array) or a.view is None:
+        return a
+    own = a.view.layout
+    if own is not None:
+        return a if own.flags.c_contiguous else m.array(m.read_array(a), N)
+    return m.view(a, lambda base: m.op("Identity", base), None, None, False)
 
 
 def filled(m: M, shape: Value, value: Value, dtype: str, library: str) -> Value:
@@ -230,17 +255,16 @@ def _indexed(op: str) -> Any:
     return row
 
 
-def _logical_reduce(op: str) -> Any:
+def _logical_reduce(is_any: bool) -> Any:
     def row(m: M, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = FALSE) -> Value:
-        at = m.cast(m.cast(m.tensor(a), "bool"), "i32")
-        return m.array(m.cast(reduce(m, op, at, axis, keepdims), "bool"), m.library_of(a))
+        return m.array(logical_reduce(m, is_any, m.tensor(a), axis, keepdims), m.library_of(a))
 
     return row
 
 
 for _names, _row in {
     "sum": _sum, "prod": _prod, "mean": _mean, "var": _var, "std": _std, "max amax": _reduced("ReduceMax"), "min amin": _reduced("ReduceMin"),
-    "argmax": _indexed("ArgMax"), "argmin": _indexed("ArgMin"), "any": _logical_reduce("ReduceMax"), "all": _logical_reduce("ReduceMin"),
+    "argmax": _indexed("ArgMax"), "argmin": _indexed("ArgMin"), "any": _logical_reduce(True), "all": _logical_reduce(False),
 }.items():  # fmt: skip
     functions(*["numpy." + n for n in _names.split()])(_row)
     methods("numpy", _names.split()[0])(_row)
@@ -315,14 +339,14 @@ methods("numpy", "swapaxes")(swapaxes)
 def expand_dims(m: M, a: Value, axis: Value) -> Value:
     value = _array(m, a)
     axes = axes_of(m, axis, m.rank(m.read_array(value)) + 1) or []
-    return shape_view(m, value, lambda base: m.op("Unsqueeze", base, m.ints(axes)))
+    return shape_view(m, value, lambda base: m.op("Unsqueeze", base, m.ints(axes)), lambda own: expanded(own, axes))
 
 
 @functions("numpy.squeeze")
 def squeeze(m: M, a: Value, axis: Value = NONE) -> Value:
     value = _array(m, a)
     axes = axes_of(m, axis, m.rank(m.read_array(value)))
-    return shape_view(m, value, lambda base: m.op("Squeeze", base, m.ints(axes) if axes is not None else None))
+    return shape_view(m, value, lambda base: m.op("Squeeze", base, m.ints(axes) if axes is not None else None), lambda own: squeezed(own, axes))
 
 
 methods("numpy", "squeeze")(squeeze)
@@ -533,7 +557,9 @@ def dtype(m: M, a: Array) -> Value:
 
 
 @methods("numpy", "astype")
-def astype(m: M, a: Array, dtype: Value, copy: Value = NONE) -> Value:
+def astype(m: M, a: Array, dtype: Value, copy: Value = TRUE) -> Value:
+    if not m.constant_of(copy, "copy") and dtype_name(m, dtype) == m.array_type(a).dtype:
+        return a
     return m.array(m.cast(m.read_array(a), dtype_name(m, dtype) or "f64"), a.library)
 
 

@@ -24,6 +24,7 @@ from ..values import (
     Sequence,
     Slice,
     Super,
+    Text,
     Tuple,
     Value,
 )
@@ -48,7 +49,7 @@ def print_(m: M, *values: Value, **options: Value) -> Value:
     from ..tables import FUNCTIONS
 
     assert FUNCTIONS
-    label = " ".join(str(m.shown(value)) for value in values if isinstance(m.settle(value), Const))
+    label = " ".join(str(m.shown(value)) for value in values if isinstance(m.settle(value), (Const, Text)))
     shown = []
     for value in values:
         value = m.settle(value)
@@ -95,20 +96,39 @@ def range_(m: M, start: Value, stop: Value = NONE, step: Value = Const(1)) -> Va
 @functions("builtins.enumerate")
 def enumerate_(m: M, iterable: Value, start: Value = Const(0)) -> Value:
     inner = m.iterate(iterable)
-    return Iteration(inner.length, lambda i: Tuple((m.binary("+", i, start), inner.item(i))), inner.unroll, inner.step)
+    return m.iterator(  # type: ignore[no-any-return]
+        Iteration(inner.length, lambda i: Tuple((m.binary("+", i, start), inner.item(i))), inner.unroll, inner.step)
+    )
 
 
 @functions("builtins.zip")
 def zip_(m: M, *iterables: Value, strict: Value = FALSE) -> Value:
     inner = [m.iterate(iterable) for iterable in iterables]
     if not inner:
-        return m.known_iteration(())  # type: ignore[no-any-return]
+        return m.iterator(m.known_iteration(()))  # type: ignore[no-any-return]
     lengths = [one.length for one in inner if one.length is not None]
     length = lengths[0] if lengths else None
     for other in lengths[1:]:
         length = m.minimum(length, other)
+    if m.constant_of(strict, "strict"):
+        for other in lengths:
+            same = m.compare("==", other, lengths[0])
+            m.branch(m.truth_of(same), lambda: NONE, _lengths_differ)
     unroll = any(one.unroll for one in inner)
-    return Iteration(length, lambda i: Tuple(tuple(one.item(i) for one in inner)), unroll)
+
+    def step() -> Value | None:
+        least: Value | None = None
+        for one in inner:
+            now = one.step() if one.step is not None else one.length
+            least = now if least is None or now is None else m.minimum(least, now)
+        return least
+
+    grows = step if any(one.step is not None for one in inner) else None
+    return m.iterator(Iteration(length, lambda i: Tuple(tuple(one.item(i) for one in inner)), unroll, grows))  # type: ignore[no-any-return]
+
+
+def _lengths_differ() -> Value:
+    raise PythonError(ValueError("zip(): the arguments have different lengths"))
 
 
 @functions("builtins.reversed")
@@ -117,17 +137,19 @@ def reversed_(m: M, value: Value) -> Value:
     if inner.length is None:
         raise PythonError(TypeError("object is not reversible"))
     length = inner.length
-    return Iteration(length, lambda i: inner.item(m.binary("-", m.binary("-", length, Const(1)), i)), inner.unroll)
+    return m.iterator(  # type: ignore[no-any-return]
+        Iteration(length, lambda i: inner.item(m.binary("-", m.binary("-", length, Const(1)), i)), inner.unroll)
+    )
 
 
 @functions("builtins.iter")
 def iter_(m: M, value: Value) -> Value:
-    return m.iterate(value)  # type: ignore[no-any-return]
+    return m.iterator(m.iterate(value))  # type: ignore[no-any-return]
 
 
 @functions("itertools.count")
 def count(m: M, start: Value = Const(0), step: Value = Const(1)) -> Value:
-    return Iteration(None, lambda i: m.binary("+", start, m.binary("*", i, step)), False)
+    return m.iterator(Iteration(None, lambda i: m.binary("+", start, m.binary("*", i, step)), False))  # type: ignore[no-any-return]
 
 
 @functions("itertools.chain")
@@ -135,28 +157,31 @@ def chain(m: M, *iterables: Value) -> Value:
     contents: Value = Tuple((), list)
     for iterable in iterables:
         contents = m.concatenated(contents, m.contents_of(iterable))
-    return m.iterate(m.new_list(contents))  # type: ignore[no-any-return]
+    return m.iterator_over(contents)  # type: ignore[no-any-return]
 
 
 @functions("itertools.product")
 def product(m: M, *iterables: Value) -> Value:
     import itertools
 
-    return m.known_iteration(tuple(Tuple(one) for one in itertools.product(*[m.items_of(i) for i in iterables])))  # type: ignore[no-any-return]
+    return m.iterator(m.known_iteration(tuple(Tuple(one) for one in itertools.product(*[m.items_of(i) for i in iterables]))))  # type: ignore[no-any-return]
 
 
 @functions("builtins.map")
 def map_(m: M, function: Value, *iterables: Value) -> Value:
     inner = zip_(m, *iterables)
     assert isinstance(inner, Iteration)
-    contents = m.contents_of(Iteration(inner.length, lambda i: m.call(function, list(inner.item(i).items), {}), inner.unroll))  # type: ignore[attr-defined]
-    return m.iterate(m.new_list(contents))  # type: ignore[no-any-return]
+    # The function is called when an item is asked for, as in Python.
+    return m.iterator(  # type: ignore[no-any-return]
+        Iteration(inner.length, lambda i: m.call(function, list(inner.item(i).items), {}), inner.unroll)  # type: ignore[attr-defined]
+    )
 
 
 @functions("builtins.filter")
 def filter_(m: M, function: Value, iterable: Value) -> Value:
     test = (lambda v: v) if function is NONE or isinstance(function, Const) and function.value is None else (lambda v: m.call(function, [v], {}))
-    return m.iterate(m.new_list(m.filtered(iterable, test)))  # type: ignore[no-any-return]
+    with m.without_effects("a function that filters"):
+        return m.iterator_over(m.filtered(iterable, test))  # type: ignore[no-any-return]
 
 
 @functions("builtins.sum")
@@ -168,12 +193,12 @@ def sum_(m: M, iterable: Value, start: Value = Const(0)) -> Value:
 
 @functions("builtins.any")
 def any_(m: M, iterable: Value) -> Value:
-    return m.fold(iterable, FALSE, lambda total, item: m.either_of(total, item))  # type: ignore[no-any-return]
+    return m.first_with(iterable, True)  # type: ignore[no-any-return]
 
 
 @functions("builtins.all")
 def all_(m: M, iterable: Value) -> Value:
-    return m.fold(iterable, TRUE, lambda total, item: m.both_of(total, item))  # type: ignore[no-any-return]
+    return m.first_with(iterable, False)  # type: ignore[no-any-return]
 
 
 def _extreme(m: M, symbol: str, values: tuple[Value, ...], options: dict[str, Value]) -> Value:
@@ -248,6 +273,8 @@ def int_(m: M, value: Value = Const(0), base: Value = Const(10)) -> Value:
         return m.call_live(int, [value, *([base] if isinstance(value.value, str) else [])], {})  # type: ignore[no-any-return, attr-defined, index]
     if isinstance(value, Choice):
         return m.each(value, lambda v: int_(m, v))  # type: ignore[no-any-return]
+    if m.kind_of(value) == "float" or isinstance(value, Array):
+        return m.whole_number(m.number_value(value))  # type: ignore[no-any-return]
     return m.number(m.number_value(value, "i64"), "int")  # type: ignore[no-any-return]
 
 
@@ -268,7 +295,7 @@ def bool_(m: M, value: Value = FALSE) -> Value:
 
 @functions("builtins.str", "builtins.repr")
 def str_(m: M, value: Value = Const("")) -> Value:
-    return Const(str(m.shown(value)))
+    return m.text(str(m.shown(value)), m.shows_run(value))  # type: ignore[no-any-return]
 
 
 @functions("builtins.round")
@@ -281,7 +308,7 @@ def round_(m: M, value: Value, digits: Value = NONE) -> Value:
     if digits is not NONE and not (isinstance(digits, Const) and digits.value is None):
         m.refuse("round() of a run-time number to digits is not supported")
     if m.kind_of(value) == "float":
-        return m.number(m.cast(m.op("Round", m.number_value(value, "f64")), "i64"), "int")  # type: ignore[no-any-return]
+        return m.whole_number(m.number_value(value, "f64"), "Round")  # type: ignore[no-any-return]
     return m.number(m.number_value(value, "i64"), "int")  # type: ignore[no-any-return]
 
 
@@ -290,9 +317,19 @@ def divmod_(m: M, a: Value, b: Value) -> Value:
     return Tuple((m.binary("//", a, b), m.binary("%", a, b)))
 
 
-@functions("builtins.pow", "math.pow", "operator.pow")
+@functions("builtins.pow", "operator.pow")
 def pow_(m: M, a: Value, b: Value) -> Value:
     return m.binary("**", a, b)  # type: ignore[no-any-return]
+
+
+@functions("math.pow")
+def math_pow(m: M, a: Value, b: Value) -> Value:
+    a, b = m.settle(a), m.settle(b)
+    if isinstance(a, Const) and isinstance(b, Const):
+        import math
+
+        return m.call_live(math.pow, [a, b], {})  # type: ignore[no-any-return]
+    return m.float_power(float_(m, a), float_(m, b))  # type: ignore[no-any-return]
 
 
 for _symbol, _names in {
@@ -349,6 +386,8 @@ def isinstance_(m: M, value: Value, classes: Value) -> Value:
 def _is_instance(m: M, value: Value, wanted: Value) -> bool:
     if isinstance(wanted, Tuple):
         return any(_is_instance(m, value, one) for one in wanted.items)
+    if isinstance(value, Text):
+        value = Const(value.text)
     if isinstance(wanted, LocalClass):
         return isinstance(value, Reference) and _derives(value.object.cls, wanted)
     cls: Any = wanted.value if isinstance(wanted, Const) else object
@@ -523,16 +562,34 @@ for _name, _op in {
         if isinstance(value, Const):
             return m.call_live(getattr(math, _name), [value, *more], {})  # type: ignore[no-any-return]
         at = m.number_value(value, "f64")
-        if _name in ("sqrt", "log"):
-            allowed = m.op("GreaterOrEqual" if _name == "sqrt" else "Greater", at, m.constant(0.0, "f64"))
-            return m.branch(allowed, lambda: m.number(m.op(_op, at), "float"), _domain_error)  # type: ignore[no-any-return]
-        return m.number(m.op(_op, at), "float")  # type: ignore[no-any-return]
+        if _name == "log" and more:
+            return m.binary("/", _math(m, value, _name=_name, _op=_op), _math(m, more[0], _name=_name, _op=_op))  # type: ignore[no-any-return]
+        if more:
+            raise PythonError(TypeError(f"{_name}() takes exactly one argument"))
+        result = m.op(_op, at)
+        made = lambda: m.number(result, "float")  # noqa: E731
+        if _name in ("sqrt", "log", "asin", "acos", "sin", "cos", "tan"):
+            # NaN from a number that is not NaN, and -inf from log(0).
+            wrong = m.op("And", m.negation(m.op("Equal", result, result)), m.op("Equal", at, at))
+            if _name == "log":
+                wrong = m.op("Or", wrong, m.op("Equal", at, m.constant(0.0, "f64")))
+            return m.branch(wrong, _domain_error, made)  # type: ignore[no-any-return]
+        if _name in ("exp", "sinh", "cosh"):
+            infinite = m.constant(float("inf"), "f64")
+            wrong = m.op("Less", m.op("Abs", at), infinite)
+            wrong = m.op("And", wrong, m.op("Equal", m.op("Abs", result), infinite))
+            return m.branch(wrong, _range_error, made)  # type: ignore[no-any-return]
+        return made()
 
     functions("math." + _name)(_math)
 
 
 def _domain_error() -> Value:
     raise PythonError(ValueError("math domain error"))
+
+
+def _range_error() -> Value:
+    raise PythonError(OverflowError("math range error"))
 
 
 for _name, _op in {"ceil": "Ceil", "floor": "Floor", "trunc": ""}.items():
@@ -545,8 +602,7 @@ for _name, _op in {"ceil": "Ceil", "floor": "Floor", "trunc": ""}.items():
             return m.call_live(getattr(math, _name), [value], {})  # type: ignore[no-any-return]
         if m.kind_of(value) in ("int", "bool"):
             return m.number(m.number_value(value, "i64"), "int")  # type: ignore[no-any-return]
-        at = m.number_value(value, "f64")
-        return m.number(m.cast(m.op(_op, at) if _op else at, "i64"), "int")  # type: ignore[no-any-return]
+        return m.whole_number(m.number_value(value, "f64"), _op)  # type: ignore[no-any-return]
 
     functions("math." + _name)(_whole)
 
@@ -693,20 +749,42 @@ def sort(m: M, owner: Reference, *, key: Value = NONE, reverse: Value = FALSE) -
 # ---- Methods of dicts and sets ----
 
 
+def _dict_view(m: M, owner: Reference, item: Any) -> Value:
+    """Return a view of a dict. It shows what the dict has when it is used."""
+
+    def renew() -> Iteration:
+        keys = m.entries(owner).keys
+
+        def current(index: Value) -> Value:
+            return item(keys[m.constant_of(index)])  # type: ignore[no-any-return]
+
+        made = Iteration(Const(len(keys)), current, True)
+        made.renew = renew
+        return made
+
+    return renew()
+
+
 @methods("dict", "keys")
 def keys_(m: M, owner: Reference) -> Value:
-    return m.known_iteration(tuple(m.key_value(key) for key in m.entries(owner).keys))  # type: ignore[no-any-return]
+    return _dict_view(m, owner, m.key_value)
 
 
 @methods("dict", "values")
 def values_(m: M, owner: Reference) -> Value:
-    return m.known_iteration(m.entries(owner).values)  # type: ignore[no-any-return]
+    return _dict_view(m, owner, lambda key: _entry(m, owner, key))
 
 
 @methods("dict", "items")
 def items_(m: M, owner: Reference) -> Value:
+    return _dict_view(m, owner, lambda key: Tuple((m.key_value(key), _entry(m, owner, key))))
+
+
+def _entry(m: M, owner: Reference, key: Any) -> Value:
     entries = m.entries(owner)
-    return m.known_iteration(tuple(Tuple((m.key_value(k), v)) for k, v in zip(entries.keys, entries.values)))  # type: ignore[no-any-return]
+    if key not in entries.keys:
+        raise PythonError(RuntimeError("dictionary changed size during iteration"))
+    return entries.values[entries.keys.index(key)]  # type: ignore[no-any-return]
 
 
 @methods("dict", "get")
@@ -771,13 +849,19 @@ def discard(m: M, owner: Reference, item: Value) -> Value:
 
 @methods("str", "join")
 def join(m: M, owner: Const, iterable: Value) -> Value:
-    return Const(owner.value.join(str(m.shown(item)) for item in m.items_of(iterable)))
+    items = m.items_of(iterable)
+    for item in items:
+        item = m.settle(item)
+        if not isinstance(item, Text) and not (isinstance(item, Const) and isinstance(item.value, str)):
+            raise PythonError(TypeError(f"sequence item: expected str instance, {m.type_name(item)} found"))
+    return m.text(owner.value.join(str(m.shown(item)) for item in items), m.shows_run(*items))  # type: ignore[no-any-return]
 
 
 @methods("str", "format")
 def format_(m: M, owner: Const, *values: Value, **named: Value) -> Value:
     try:
-        return Const(owner.value.format(*map(m.shown, values), **{k: m.shown(v) for k, v in named.items()}))
+        text = owner.value.format(*map(m.shown, values), **{k: m.shown(v) for k, v in named.items()})
+        return m.text(text, m.shows_run(*values, *named.values()))  # type: ignore[no-any-return]
     except (ValueError, KeyError, IndexError) as error:
         raise PythonError(error) from None
 

@@ -54,22 +54,46 @@ def axes_of(m: M, axis: Value, rank: int) -> list[int] | None:
     return [m.axis(item, rank) for item in m.items_of(axis)]
 
 
-def reduce(m: M, op: str, at: GraphValue, axis: Value, keepdims: Value) -> GraphValue:
+def reduce(m: M, op: str, at: GraphValue, axis: Value, keepdims: Value, empty: bool = False) -> GraphValue:
+    """Return a reduction along axes. `empty` allows the maximum or minimum of no elements."""
     rank = m.rank(at)
     axes = axes_of(m, axis, rank)
     keep = int(bool(m.constant_of(keepdims, "keepdims")))
     if rank == 0:
         return at if op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd") else m.op(op, at, keepdims=0)
+    if op in ("ReduceMax", "ReduceMin") and not empty:
+        check_not_empty(m, at, axes)
     if axes is None:
         return m.op(op, at, keepdims=keep)
     return m.op(op, at, m.ints(axes), keepdims=keep)
+
+
+def logical_reduce(m: M, is_any: bool, at: GraphValue, axis: Value, keepdims: Value) -> GraphValue:
+    """Return any() or all() along axes. Of no elements they are False and True."""
+    at = m.cast(at, "bool")
+    # The least of no elements is the largest number, which is true, so any() is made of all().
+    at = m.op("Not", at) if is_any else at
+    made = m.cast(reduce(m, "ReduceMin", m.cast(at, "i32"), axis, keepdims, True), "bool")
+    return m.op("Not", made) if is_any else made
+
+
+def check_not_empty(m: M, at: GraphValue, axes: list[int] | None) -> None:
+    """Raise for the maximum or minimum of no elements."""
+    dims = at.type.dims
+    if dims is None or not dims:
+        return
+    reduced = [dims[axis] for axis in (axes if axes is not None else range(len(dims)))]
+    if 0 in reduced and 0 not in [d for i, d in enumerate(dims) if axes is not None and i not in axes]:
+        text = "a maximum or minimum of no elements has no value"
+        raise PythonError((RuntimeError if m.library == "torch" and axes is None else IndexError if m.library == "torch" else ValueError)(text))
 
 
 def sum_type(m: M, at: GraphValue, dtype: str | None) -> GraphValue:
     """Return the operand of a sum: integers are added as i64."""
     if dtype is not None:
         return m.cast(at, dtype)
-    return m.cast(at, "i64") if CATEGORY.get(at.type.dtype, 2) < 2 and at.type.dtype != "u64" else at
+    unsigned = m.library != "torch" and at.type.dtype[0] == "u"
+    return m.cast(at, "u64" if unsigned else "i64") if CATEGORY.get(at.type.dtype, 2) < 2 and at.type.dtype != "u64" else at
 
 
 def extreme_index(m: M, op: str, at: GraphValue, axis: Value, keepdims: Value) -> GraphValue:
@@ -144,23 +168,53 @@ def pieces(m: M, value: Array, axis: int, bounds: list[tuple[Value, Value]]) -> 
     return [m.array_item(value, Tuple((*dots, Slice(start, stop, NONE)))) for start, stop in bounds]
 
 
-def shape_view(m: M, value: Array, read: Any) -> Array:
+def shape_view(m: M, value: Array, read: Any, layout: Any = None, certain: bool = True) -> Array:
     """Return a view of rearranged elements."""
-    return m.view(value, read, m.position_writer(read))
+    return m.view(value, read, m.position_writer(read), layout, certain)
 
 
 def reshape(m: M, value: Array, sizes: tuple[Value, ...]) -> Array:
-    at = m.read_array(value)
-    if m.library_of(value) == "torch" or True:
-        known = [m.settle(s) for s in sizes]
-        return shape_view(m, value, lambda base: m.reshape(base, known)) if at is not None else value
-    return value
+    """Return an array of another shape: a view where the strides allow it, else a copy, as in both libraries."""
+    known = [m.settle(s) for s in sizes]
+    read = lambda base: m.reshape(base, known)  # noqa: E731
+    if value.view is None:
+        certain = m.layout_of(value) is not None or value.storage.live is None
+    else:
+        own = value.view.layout
+        dims = read(m.read_array(value)).type.dims if own is not None else None
+        if dims is not None and all(isinstance(d, int) for d in dims):
+            try:
+                # An assignment to the shape fails where a reshape would copy.
+                own.view().shape = dims
+            except AttributeError:
+                return m.array(read(m.read_array(value)), value.library)
+            certain = True
+        else:
+            certain = False
+
+    def layout(own: Any) -> Any:
+        dims = read(m.read_array(value)).type.dims
+        return own.reshape(dims) if dims is not None and all(isinstance(d, int) for d in dims) else None
+
+    return shape_view(m, value, read, layout, certain)
+
+
+def squeezed(own: Any, axes: list[int] | None) -> Any:
+    """Return the layout of a view without some dimensions of size 1."""
+    return own.squeeze(None if axes is None else tuple(axis for axis in axes if own.shape[axis] == 1))
+
+
+def expanded(own: Any, axes: list[int]) -> Any:
+    """Return the layout of a view with more dimensions of size 1."""
+    import numpy
+
+    return numpy.expand_dims(own, tuple(axes))
 
 
 def transpose(m: M, value: Array, order: list[int]) -> Array:
     if order == list(range(len(order))):
         return value
-    return shape_view(m, value, lambda base: m.op("Transpose", base, perm=order))
+    return shape_view(m, value, lambda base: m.op("Transpose", base, perm=order), lambda own: own.transpose(order))
 
 
 def same_padding(m: M, sizes: list[int], dilations: list[int]) -> list[int]:

@@ -16,13 +16,16 @@ from .shared import (
     axes_of,
     concat,
     dtype_name,
+    expanded,
     extreme_index,
     floating,
     is_none,
+    logical_reduce,
     pieces,
     reduce,
     reshape,
     shape_view,
+    squeezed,
     stack,
     sum_type,
     transpose,
@@ -308,7 +311,16 @@ def lerp(m: M, input: Value, end: Value, weight: Value) -> Value:
 # ---- Creation ----
 
 
-@functions("torch.tensor", "torch.as_tensor", "torch.asarray")
+@functions("torch.as_tensor", "torch.asarray")
+def as_tensor(m: M, data: Value, dtype: Value = NONE, device: Value = NONE) -> Value:
+    data = m.settle(data)
+    kind = dtype_name(m, dtype)
+    if isinstance(data, Array) and kind in (None, m.array_type(data).dtype):
+        return Array(data.storage, T, data.view)
+    return m.array(m.tensor(data, kind, T), T)
+
+
+@functions("torch.tensor")
 def tensor(m: M, data: Value, dtype: Value = NONE, device: Value = NONE, requires_grad: Value = NONE) -> Value:
     return m.array(m.tensor(data, dtype_name(m, dtype), T), T)
 
@@ -491,16 +503,15 @@ method_and_function("argmax", in_place=False)(_indexed("ArgMax"))
 method_and_function("argmin", in_place=False)(_indexed("ArgMin"))
 
 
-def _logical(op: str) -> Any:
+def _logical(is_any: bool) -> Any:
     def row(m: M, input: Value, dim: Value = NONE, keepdim: Value = FALSE) -> Value:
-        at = m.cast(m.cast(m.tensor(input), "bool"), "i32")
-        return m.array(m.cast(reduce(m, op, at, dim, keepdim), "bool"), T)
+        return m.array(logical_reduce(m, is_any, m.tensor(input), dim, keepdim), T)
 
     return row
 
 
-method_and_function("any", in_place=False)(_logical("ReduceMax"))
-method_and_function("all", in_place=False)(_logical("ReduceMin"))
+method_and_function("any", in_place=False)(_logical(True))
+method_and_function("all", in_place=False)(_logical(False))
 
 
 def _spread(root: bool) -> Any:
@@ -646,14 +657,14 @@ def squeeze(m: M, input: Value, dim: Value = NONE) -> Value:
         if any(not isinstance(dims[i], int) for i in axes):
             raise NeedsConstant("squeeze() needs a size that is known when the program is compiled")
         axes = [i for i in axes if dims[i] == 1]
-    return shape_view(m, a, lambda base: m.op("Squeeze", base, m.ints(axes))) if axes else a
+    return shape_view(m, a, lambda base: m.op("Squeeze", base, m.ints(axes)), lambda own: squeezed(own, axes)) if axes else a
 
 
 @method_and_function("unsqueeze", in_place=False)
 def unsqueeze(m: M, input: Value, dim: Value) -> Value:
     a = _array(m, input)
     axis = m.axis(dim, m.rank(m.read_array(a)) + 1)
-    return shape_view(m, a, lambda base: m.op("Unsqueeze", base, m.ints([axis])))
+    return shape_view(m, a, lambda base: m.op("Unsqueeze", base, m.ints([axis])), lambda own: expanded(own, [axis]))
 
 
 @functions("torch.permute")
@@ -1020,12 +1031,34 @@ def is_floating_point(m: M, a: Array) -> Value:
 
 functions("torch.is_floating_point")(is_floating_point)
 functions("torch.is_tensor")(lambda m, obj: Const(isinstance(m.settle(obj), Array)))
-methods(T, "is_contiguous")(lambda m, a, **o: TRUE)
+
+
+@methods(T, "is_contiguous")
+def is_contiguous(m: M, a: Array, **options: Value) -> Value:
+    if a.view is None:
+        return TRUE
+    own = a.view.layout
+    if own is None:
+        raise Refusal("the order of the elements of this array in memory is not known")
+    return Const(bool(own.flags.c_contiguous))
+
+
 methods(T, "is_complex")(lambda m, a: FALSE)
 functions("torch.is_grad_enabled")(lambda m: FALSE)
 
 
-@methods(T, "contiguous", "detach", "cpu", "requires_grad_", "detach_", "pin_memory")
+@methods(T, "contiguous")
+def contiguous(m: M, a: Array, **options: Value) -> Value:
+    if a.view is None:
+        return a
+    own = a.view.layout
+    if own is not None:
+        return a if own.flags.c_contiguous else m.array(m.read_array(a), T)
+    # Whether it is a copy depends on strides that are not known.
+    return m.view(a, lambda base: m.op("Identity", base), None, None, False)
+
+
+@methods(T, "detach", "cpu", "requires_grad_", "detach_", "pin_memory")
 def same(m: M, a: Array, *values: Value, **options: Value) -> Value:
     return a
 
