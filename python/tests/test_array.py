@@ -93,6 +93,26 @@ class Elementwise(Base):
             self.same(getattr(xp, name)(x, y), getattr(np, name)(a, b), name)
         self.same(xp.logical_not(x), ~a)
 
+    def test_floor_division_at_the_limits(self):
+        with np.errstate(all="ignore"):
+            for dtype in ("int8", "int16", "int32", "int64"):
+                x = np.array([np.iinfo(dtype).min, np.iinfo(dtype).min + 1, np.iinfo(dtype).max, -1, 0], dtype)
+                for y in (3, -3, 7, 1):
+                    y = np.array(y, dtype)
+                    self.same(xp.asarray(x) // xp.asarray(y), x // y, (dtype, y))
+                    self.same(xp.asarray(x) % xp.asarray(y), x % y, (dtype, y))
+            for dtype in FLOATS:
+                x = np.array([1, -1, 0.3, 7, 5.5, np.inf, np.nan, 0, -0.5], dtype)
+                for y in (0.1, -0.1, 0.3, -2, np.inf, -np.inf, 0, np.nan):
+                    y = np.array(y, dtype)
+                    self.same(xp.asarray(x) // xp.asarray(y), x // y, (dtype, y))
+
+    def test_negative_powers_of_integers(self):
+        for x in (np.array([2, 3]), np.array([2, 3], np.uint8)):
+            with self.assertRaises(ValueError):
+                xp.asarray(x) ** -1
+        self.same(xp.asarray(np.array([2.0, 4.0])) ** -1, np.array([0.5, 0.25]))
+
     def test_special_values(self):
         v = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], np.float64)
         a, b = (g.ravel() for g in np.meshgrid(v, v))
@@ -208,6 +228,17 @@ class Structure(Base):
                 x[key]
         with self.assertRaises(TypeError):
             x[1.5]
+
+    def test_a_bool_is_not_a_position(self):
+        a = np.arange(6.0).reshape(2, 3)
+        for key in (True, False, np.bool_(True), np.array(True), np.array(False)):
+            with self.subTest(key=repr(key)):
+                self.same(xp.asarray(a)[key], a[key])
+                x, y = xp.asarray(a), a.copy()
+                x[key] = 9.0
+                y[key] = 9.0
+                self.same(x, y)
+        self.same(xp.asarray(a)[np.array(1)], a[1])
 
     def test_assignment(self):
         for key, value in [(0, 1), ((slice(1, 3), 2), 5.0), (slice(None, None, -2), np.arange(5, dtype=np.float32)), ((Ellipsis, 0), 7)]:

@@ -129,9 +129,11 @@ def wrong_type(name: str, x: Array, kinds: str) -> TypeError:
 # ---- Indexing ----
 
 
-def _expand_key(key: Any, rank: int) -> list[Any]:
-    """Return an index for each axis: the ellipsis as full slices."""
-    keys = list(key) if isinstance(key, tuple) else [key]
+def _expand_key(x: Array, key: Any) -> list[Any]:
+    """Return an index for each axis: the ellipsis as full slices, lists and masks as variables."""
+    rank = x.ndim
+    # A bool is a mask without axes, also if it is Python's or NumPy's.
+    keys = [_index_array(x, k) for k in (key if isinstance(key, tuple) else (key,))]
     taken = 0
     for k in keys:
         if k is None or k is Ellipsis:
@@ -268,7 +270,7 @@ def get_item(x: Array, key: Any) -> Array:
         if not -shape[0] <= key < shape[0]:
             raise IndexError(f"index {key} is out of bounds for axis 0 of size {shape[0]}")
         return x.tape.call("Gather", (x, x.tape.constant(key % shape[0], "i64")), {"axis": 0})
-    keys = [_index_array(x, k) for k in _expand_key(key if not _is_list(key) else (key,), x.ndim)]
+    keys = _expand_key(x, key if not _is_list(key) else (key,))
     masks = [i for i, k in enumerate(keys) if isinstance(k, Variable) and k.dtype == "bool"]
     if len(masks) > 1 or (masks and any(isinstance(k, Variable) for i, k in enumerate(keys) if i != masks[0])):
         raise IndexError("a mask beside other index arrays")
@@ -288,16 +290,13 @@ def _is_list(key: Any) -> bool:
 
 
 def _index_array(x: Array, k: Any) -> Any:
-    if k is None or isinstance(k, slice):
+    if k is None or k is Ellipsis or isinstance(k, slice):
         return k
-    if isinstance(k, Variable):
-        return k if k.ndim > 0 or k.dtype == "bool" else int(k.value().item())
-    if isinstance(k, bool):
-        return x.tape.constant(k)
-    if isinstance(k, list) or hasattr(k, "__array_interface__"):
-        made = x.tape.constant(k)
-        return made if made.ndim > 0 else int(made.value().item())
-    return k
+    if isinstance(k, (bool, list)) or hasattr(k, "__array_interface__"):
+        k = x.tape.constant(k)
+    if not isinstance(k, Variable) or k.ndim > 0 or k.dtype == "bool":
+        return k
+    return int(k.value().item())
 
 
 def set_item(x: Array, key: Any, value: Any) -> None:
@@ -607,6 +606,8 @@ class Array(Variable):
     def __pow__(self, other: Any) -> Array:
         if not _known(other):
             return NotImplemented
+        if isinstance(other, int) and other < 0 and self.dtype.kind in ("signed", "unsigned"):
+            raise ValueError("integers to negative integer powers are not integers; convert the array with astype")
         return binary("Pow", self, other)
 
     def __rpow__(self, other: Any) -> Array:
@@ -738,12 +739,23 @@ def floor_divide(a: Any, b: Any) -> Array:
     x, y = pair(a, b)
     if x.dtype.kind == "bool":
         raise wrong_type("floor_divide", x, "numbers")
-    if x.dtype.kind == "float":
-        return x.tape.call("Floor", (x.tape.call("Div", (x, y)),))
+    call = x.tape.call
     if x.dtype.kind == "unsigned":
-        return x.tape.call("Div", (x, y))
-    exact = x.tape.call("Sub", (x, x.tape.call("Mod", (x, y), {"fmod": 0})))
-    return x.tape.call("Div", (exact, y))
+        return call("Div", (x, y))
+    zero = operand(0, x)
+    if x.dtype.kind == "float":
+        # The steps of NumPy and CPython: the quotient of 1.0 and 0.1 is 10.0 after rounding, but its floor is 9.
+        rest = call("Mod", (x, y), {"fmod": 1})
+        exact = call("Div", (call("Sub", (x, rest)), y))
+        negative = call("Xor", (call("Less", (rest, zero)), call("Less", (y, zero))))
+        one = call("And", (call("Not", (call("Equal", (rest, zero)),)), negative))
+        rounded = call("Sub", (call("Round", (exact,)), cast(one, x.dtype)))
+        return call("Where", (call("Equal", (y, zero)), call("Div", (x, y)), rounded))
+    # Subtracting the remainder from x first would overflow for the smallest integers.
+    rest = call("Mod", (x, y), {"fmod": 0})
+    negative = call("Xor", (call("Less", (x, zero)), call("Less", (y, zero))))
+    one = call("And", (call("Not", (call("Equal", (rest, zero)),)), negative))
+    return call("Sub", (call("Div", (x, y)), cast(one, x.dtype)))
 
 
 def matmul(a: Any, b: Any) -> Array:
