@@ -210,6 +210,45 @@ def argument_out(x):
     return total
 
 
+@refused("changed in place", X, 2)
+def array_of_a_list_changed(x, n):
+    items = [x * 1, x * 2]
+    for i in range(n):
+        items[i % 2][0] += 1
+    return items
+
+
+@refused("changed in place", X, 2)
+def array_of_a_list_changed_by_a_name(x, n):
+    items = [x * 1, x * 2]
+    item = items[n]
+    item += 1
+    return items
+
+
+@case((X, 2), (X, 0))
+def array_of_a_list_replaced(x, n):
+    items = [x * 1, x * 2]
+    for i in range(n):
+        items[i % 2] = items[i % 2] + 1
+    return items
+
+
+@refused("more than", 3)
+def long_list(n):
+    return len([0] * 10**11) + n
+
+
+@refused("too long", 3)
+def long_text(n):
+    return len("a" * 10**12) + n
+
+
+@refused("too large", 3)
+def large_number(n):
+    return (1 << 10**12) > n
+
+
 # ---- Texts of the run ----
 
 

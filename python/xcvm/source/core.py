@@ -322,6 +322,8 @@ class Core:
                 "a constant or a parameter would be changed in place, which the program cannot keep",
                 "Copy it first, or pass it as an argument",
             )
+        if storage.borrowed:
+            self.refuse("an array that a run-time index or loop took from a list would be changed in place", "Assign the changed array to the item")
         if id(storage) in visited:
             return
         before = self.array_type(array)

@@ -466,7 +466,7 @@ class Expressions(Calls):
             return self.known_iteration(value.items)
         if isinstance(value, Sequence):
             sequence = value
-            return Iteration(self.length(value), lambda i: self.sequence_item(sequence, self.number_value(i, "i64")), False)
+            return Iteration(self.length(value), lambda i: self.borrow(self.sequence_item(sequence, self.number_value(i, "i64"))), False)
         if isinstance(value, Array):
             array = value
             if self.array_type(array).dims == ():
@@ -660,7 +660,19 @@ class Expressions(Calls):
         at = self.number_value(index, "i64")
         length = self.op("SequenceLength", sequence.parts[0])
         inside = self.in_range(at, length)
-        return self.branch(inside, lambda: self.sequence_item(sequence, at), self._index_error)
+        return self.borrow(self.branch(inside, lambda: self.sequence_item(sequence, at), self._index_error))
+
+    def borrow(self, value: Value) -> Value:
+        """Return an item of a sequence, whose arrays must not be changed in place."""
+        if isinstance(value, Array):
+            value.storage.borrowed = True
+        elif isinstance(value, Tuple):
+            for item in value.items:
+                self.borrow(item)
+        elif isinstance(value, Choice):
+            self.borrow(value.yes)
+            self.borrow(value.no)
+        return value
 
     def in_range(self, at: GraphValue, length: GraphValue) -> GraphValue:
         """Return whether an index, which may count from the end, is inside."""

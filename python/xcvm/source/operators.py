@@ -78,6 +78,8 @@ DUNDER = {
     ">": "gt",
     ">=": "ge",
 }
+# Constants and lists of known length cannot have more items.
+MOST_ITEMS = 1 << 20
 _ORDER = {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
 
 
@@ -172,6 +174,11 @@ class Operators(Flow):
     def python_binary(self, symbol: str, a: Const, b: Const) -> Value:
         if symbol == "**" and isinstance(a.value, int) and isinstance(b.value, int) and abs(b.value) > 4096:
             self.refuse("the power is too large")
+        if symbol == "<<" and isinstance(b.value, int) and b.value > 65536:
+            self.refuse("the number is too large")
+        for text, count in ((a.value, b.value), (b.value, a.value)):
+            if symbol == "*" and isinstance(text, (str, bytes, tuple)) and isinstance(count, int) and len(text) * count > MOST_ITEMS:
+                self.refuse("the text is too long")
         try:
             return self.wrap(PYTHON[symbol](a.value, b.value))
         except (ArithmeticError, TypeError, ValueError) as error:
@@ -472,6 +479,8 @@ class Operators(Flow):
     def repeated(self, value: Value, count: Value, is_list: bool) -> Value:
         contents = self.items_value(value)
         if isinstance(count, Const) and isinstance(contents, Tuple):
+            if len(contents.items) * count.value > MOST_ITEMS:
+                self.refuse(f"a list of more than {MOST_ITEMS} items cannot be compiled", "Use an array")
             items = contents.items * count.value
             return self.new_list(items) if is_list else Tuple(items)
         frame = self.new_object("frame")

@@ -53,7 +53,7 @@ NUMBER_DTYPES = {"bool": "bool", "int": "i64", "float": "f64"}
 class Storage:
     """Memory of an array. The heap has its current elements if it was changed in place; `initial` are the first ones."""
 
-    __slots__ = ("serial", "initial", "links", "live")
+    __slots__ = ("serial", "initial", "links", "live", "borrowed")
 
     def __init__(self, serial: int, initial: GraphValue, live: Any = None) -> None:
         self.serial = serial
@@ -62,6 +62,8 @@ class Storage:
         self.links: list[tuple[Array, GraphValue]] = []
         # The live array of a constant or parameter, which must not be changed in place.
         self.live = live
+        # True for an item of a sequence, whose changes would not reach the list.
+        self.borrowed = False
 
 
 class View:
