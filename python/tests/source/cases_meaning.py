@@ -234,6 +234,51 @@ def array_of_a_list_replaced(x, n):
     return items
 
 
+@refused("changed in place", X, 2)
+def array_changed_after_append(x, n):
+    items, y = [], x * 1
+    for _ in range(n):
+        items.append(y)
+        y += 1
+    return items
+
+
+@refused("changed in place", X, 2)
+def array_changed_before_append(x, n):
+    items, y = [], x * 1
+    for _ in range(n):
+        y += 1
+        items.append(y)
+    return items
+
+
+@refused("changed in place", X, 2)
+def array_changed_after_a_loop_of_views(x, n):
+    items, y = [], x * 1
+    for _ in range(n):
+        items.append(y[0])
+    y += 1
+    return items
+
+
+@refused("changed in place", X, 1)
+def array_changed_after_selection(x, n):
+    y = x * 1
+    z = [y, y * 2][n]
+    y += 1
+    return z
+
+
+@case((X, 2), (X, 10), (X, 0))
+def arrays_changed_before_append_only(x, n):
+    items = []
+    for i in range(n):
+        y = x * 1
+        y[0] += i
+        items.append(y)
+    return items
+
+
 @refused("more than", 3)
 def long_list(n):
     return len([0] * 10**11) + n

@@ -76,6 +76,8 @@ class Core:
         self.exceptions: list[BaseException] = []
         # What was reported in an earlier interpretation of a loop.
         self.dropped: list[Problem] = []
+        # Storages whose elements sequences have.
+        self.captures: list[Storage] = []
         # Cells of live objects whose values were read before the program wrote to them.
         self.live_reads: dict[tuple[Object, Any], Value] = {}
         self.library = "numpy"
@@ -322,6 +324,11 @@ class Core:
                 "a constant or a parameter would be changed in place, which the program cannot keep",
                 "Copy it first, or pass it as an argument",
             )
+        if storage.captured:
+            self.refuse(
+                "an array would be changed in place that a list of run-time length has, or a list with a run-time index",
+                "Put a copy in the list, or use x = x + y instead of x += y",
+            )
         if storage.borrowed:
             self.refuse("an array that a run-time index or loop took from a list would be changed in place", "Assign the changed array to the item")
         if id(storage) in visited:
@@ -349,6 +356,19 @@ class Core:
                 old = self.read_array(other)
                 changed = self.select(condition, lambda w=whole: w, lambda o=old: o)  # type: ignore[misc]
                 self.write_array(other, changed, reached)
+
+    def capture(self, value: Value) -> None:
+        """Note that a sequence gets the elements of an item's arrays as they are now."""
+        if isinstance(value, Array):
+            if not value.storage.captured:
+                value.storage.captured = True
+                self.captures.append(value.storage)
+        elif isinstance(value, Tuple):
+            for item in value.items:
+                self.capture(item)
+        elif isinstance(value, Choice):
+            self.capture(value.yes)
+            self.capture(value.no)
 
     def _written(self, view: View | None, base: GraphValue, value: GraphValue) -> GraphValue:
         if view is None:

@@ -794,6 +794,7 @@ class Expressions(Calls):
             self.refuse("the new item has nothing in common with the others of a list of run-time length")
         parts = self.sequence_parts(sequence, template, self.heap.serial)
         leaves: list[GraphValue] = []
+        self.capture(new)
         self.convert(new, template.item, leaves, self.heap.serial)
         at = self.number_value(index, "i64")
         inside = self.in_range(at, self.op("SequenceLength", parts[0]))

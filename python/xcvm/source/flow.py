@@ -453,6 +453,7 @@ class Flow(Core):
         columns: list[list[GraphValue]] = [[] for _ in types]
         for item in value.items:
             leaves: list[GraphValue] = []
+            self.capture(item)
             self.convert(item, template.item, leaves, mark)
             for column, leaf in zip(columns, leaves or [self.constant(0, "i64")]):
                 column.append(leaf)
@@ -580,6 +581,7 @@ class Flow(Core):
             self.dropped = self.problems[problems:] or self.dropped
             del self.problems[problems:]
             self.heap.serial = serial
+            captures = len(self.captures)
             body = Graph(self.graph)
             index = body.parameter(Type("i64", ()))
             overlay: dict[Cell, Value] = {}
@@ -607,7 +609,9 @@ class Flow(Core):
                 before = states.get(cell) or Same(self.outer_value(cell))
                 new[cell] = self.widener(cell).widen(before, ends[cell])
             new_groups = _shared([(i, overlay[cell]) for i, cell in enumerate(new)], serial)
-            if new == states and new_groups <= groups:
+            # A change of an array comes after its capture in the next round, if the array is older than the loop.
+            captured = any(storage.serial <= serial for storage in self.captures[captures:])
+            if new == states and new_groups <= groups and not captured:
                 self._finish_loop(trips, first, body, overlay, states, initial, go_on, serial)
                 return
             states, groups = new, groups | new_groups

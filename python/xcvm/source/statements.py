@@ -766,6 +766,7 @@ class Statements(Expressions):
         graph = self.graph
         marks = len(graph.nodes), len(graph.cache), len(self.problems), self.heap.serial, len(self.exceptions), len(self.calls)
         state = self.frame, self.scope, self.node, self.facts, self.statement, len(self.parameters), len(self.heap.overlays), self.attempts
+        captures = len(self.captures)
         self.heap.push()
         self.attempts += 1
         try:
@@ -774,6 +775,9 @@ class Statements(Expressions):
             self.frame, self.scope, self.node, self.facts, self.statement, parameters, overlays, self.attempts = state
             del self.parameters[parameters:], self.heap.overlays[overlays:]
             self.graph = graph
+            for storage in self.captures[captures:]:
+                storage.captured = False
+            del self.captures[captures:]
             del graph.nodes[marks[0] :], self.problems[marks[2] :], self.exceptions[marks[4] :], self.calls[marks[5] :]
             for key in list(graph.cache)[marks[1] :]:
                 del graph.cache[key]

@@ -53,7 +53,7 @@ NUMBER_DTYPES = {"bool": "bool", "int": "i64", "float": "f64"}
 class Storage:
     """Memory of an array. The heap has its current elements if it was changed in place; `initial` are the first ones."""
 
-    __slots__ = ("serial", "initial", "links", "live", "borrowed")
+    __slots__ = ("serial", "initial", "links", "live", "borrowed", "captured")
 
     def __init__(self, serial: int, initial: GraphValue, live: Any = None) -> None:
         self.serial = serial
@@ -64,6 +64,8 @@ class Storage:
         self.live = live
         # True for an item of a sequence, whose changes would not reach the list.
         self.borrowed = False
+        # True if a sequence has its elements, which a later change would not reach.
+        self.captured = False
 
 
 class View:
