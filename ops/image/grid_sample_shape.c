@@ -6,6 +6,8 @@ XCVM_SHAPE_RULE_OF(GridSample)
     const xcvm_value *x = a->x, *grid = a->grid;
     XCVM_CHECK(t->error, x->rank < 0 || x->rank >= 3, SHAPE_MISMATCH, "x has the wrong rank (%d; expected at least 3)",
                x->rank);
+    XCVM_CHECK(t->error, grid->rank < 0 || grid->rank >= 3, SHAPE_MISMATCH,
+               "grid has the wrong rank (%d; expected at least 3)", grid->rank);
     XCVM_CHECK(t->error, x->rank < 0 || grid->rank < 0 || x->rank == grid->rank, SHAPE_MISMATCH,
                "grid has rank %d, that of x is %d", grid->rank, x->rank);
     const int rank = x->rank < 0 ? grid->rank : x->rank;

@@ -312,6 +312,16 @@ START_TEST(indices)
 }
 END_TEST
 
+/* A grid must have axes, also where nothing is known of x. */
+START_TEST(scalar_grid)
+{
+    const xcvm_value x = unknown(), grid = shaped(XCVM_F32, 0, NULL);
+    xcvm_value y;
+    ck_assert_int_eq(INFER(GridSample, .y = &y, .x = &x, .grid = &grid), XCVM_SHAPE_MISMATCH);
+    ck_assert_str_eq(error.message, "grid has the wrong rank (0; expected at least 3)");
+}
+END_TEST
+
 /* Every rule must accept operands without any known facts, if they are present. */
 START_TEST(nothing_known)
 {
@@ -370,6 +380,7 @@ Suite *suite_ops_shape(void)
     tcase_add_test(tests, joins);
     tcase_add_test(tests, slices);
     tcase_add_test(tests, indices);
+    tcase_add_test(tests, scalar_grid);
     tcase_add_test(tests, nothing_known);
     suite_add_tcase(suite, tests);
     return suite;
