@@ -12,7 +12,7 @@ code 0
 # Up to a third of the current time of the whole training on this machine.
 span=$((($(milliseconds) - began) / 3 + 1))
 
-# Every training that reaches its end must have ended as the whole one; where that comes before the twentieth kill, another begins.
+# Every training that reaches its end must have ended as the whole one; where that comes before the twelfth kill, another begins.
 ended() {
     code 0
     check cmp whole.onnx killed.onnx
@@ -31,7 +31,7 @@ for round in $(seq 1 200); do
     "$xcvm" "${arguments[@]}" -o killed.onnx --log killed.csv --checkpoint saved --checkpoint-every 1 --keep 2 "${resume[@]}" \
         >"$work/.out" 2>"$work/.err" &
     pid=$!
-    if [ "$kills" -lt 20 ]; then
+    if [ "$kills" -lt 12 ]; then
         seed=$(((seed * 1103515245 + 12345) % 2147483648))
         pause=$((seed / 65536 % span))
         sleep "$((pause / 1000)).$(printf '%03d' $((pause % 1000)))"
@@ -45,8 +45,8 @@ for round in $(seq 1 200); do
         continue
     fi
     ended
-    [ "$kills" -lt 20 ] || break
+    [ "$kills" -lt 12 ] || break
 done
 last="xcvm train (pauses up to $span ms, seed $seed)"
-check test "$kills" -ge 20
+check test "$kills" -ge 12
 finish

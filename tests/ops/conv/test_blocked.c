@@ -4,6 +4,7 @@
 #include "ops/conv/blocked.h"
 #include "ops/elementwise/activation.h"
 #include "tests/ops/conv/blocked_check.h"
+#include "tests/support.h"
 
 #include <check.h>
 
@@ -405,12 +406,14 @@ Suite *suite_ops_blocked(void)
     Suite *s = suite_create("ops_blocked");
     TCase *c = tcase_create("blocked");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, random_convolutions, 0, 300 / AT_A_TIME);
-    tcase_add_loop_test(c, dilated_convolutions, 0, 600 / AT_A_TIME);
-    tcase_add_loop_test(c, deep_convolutions, 0, 450 / AT_A_TIME);
+    /* Sanitizers take long: a fifth of the random ones. */
+    const int part = test_patience() > 1 ? 5 : 1;
+    tcase_add_loop_test(c, random_convolutions, 0, 300 / AT_A_TIME / part);
+    tcase_add_loop_test(c, dilated_convolutions, 0, 600 / AT_A_TIME / part);
+    tcase_add_loop_test(c, deep_convolutions, 0, 450 / AT_A_TIME / part);
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
-    tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME);
-    tcase_add_loop_test(c, pairs, 0, 150 / AT_A_TIME);
+    tcase_add_loop_test(c, line_convolutions, 0, 300 / AT_A_TIME / part);
+    tcase_add_loop_test(c, pairs, 0, 150 / AT_A_TIME / part);
     tcase_add_test(c, pairs_behind_padding);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, many_images);
