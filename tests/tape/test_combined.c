@@ -411,6 +411,41 @@ START_TEST(a_step_in_an_update_hook)
 }
 END_TEST
 
+static xcvm_var double_in_hook(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    (void)user;
+    return xcvm_Add(t, update->gradient, update->gradient);
+}
+
+static xcvm_var invalidate_in_hook(void *user, xcvm_tape *t, const xcvm_update *update)
+{
+    (void)user;
+    (void)update;
+    xcvm_tape_invalidate(t);
+    return XCVM_ABSENT;
+}
+
+/* A hook drops the elements of the gradient that the one before it has returned. They are computed again. */
+START_TEST(a_hook_that_drops_elements)
+{
+    xcvm_tape *t = open_lazy_tape(XCVM_BATCHING_NONE);
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(3, 4)),
+                   v = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 2));
+    xcvm_optimizer *o;
+    ck_assert_int_eq(xcvm_optimizer_create(t, "sgd:lr=0.25", NULL, &o, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add(o, "w", w, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add(o, "v", v, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add_hook(o, (xcvm_update_hook){double_in_hook, NULL}, NULL), XCVM_OK);
+    ck_assert_int_eq(xcvm_optimizer_add_hook(o, (xcvm_update_hook){invalidate_in_hook, NULL}, NULL), XCVM_OK);
+    backward(t, xcvm_ReduceSum(t, xcvm_Mul(t, w, v), .keepdims = 0));
+    ck_assert_int_eq(xcvm_optimizer_step(o, NULL), XCVM_OK);
+    CHECK_F32(t, w, 2.5, 3);
+    CHECK_F32(t, v, -0.5, 0);
+    xcvm_optimizer_destroy(o);
+    close_tape(t);
+}
+END_TEST
+
 static xcvm_status step_forward(void *user, xcvm_tape *t, size_t in_count, const xcvm_var *in, size_t out_count,
                                 xcvm_var *out)
 {
@@ -567,7 +602,7 @@ Suite *suite_tape_combined(void)
     Suite *suite = SUITE_OF("tape_combined", statistics_move_behind_calls_that_wait, statistics_that_were_released,
                             rows_of_a_backward_in_a_static_function, tables_that_are_frozen_behind_a_call,
                             branches_in_static_functions, operands_that_are_written_into, a_step_in_an_update_hook,
-                            a_step_in_an_operation_of_a_static_function);
+                            a_hook_that_drops_elements, a_step_in_an_operation_of_a_static_function);
     TCase *tcase = tcase_create("each");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, out_of_memory_anywhere, 0, 5);

@@ -211,7 +211,7 @@ function roofline() {
     const low = Math.max(10 ** x0, 10 ** y0 / data.gigabytes);
     svg.append(make('path', {class: 'roof', d: `M${x(low)} ${y(low * data.gigabytes)}L${x(ridge)} ${y(roof)}H${W - 10}`}),
       make('text', {x: W - 220, y: y(roof) - 6}, `${roof > data.gflops ? 'fastest instruction' : 'matrix product'}: ${roof.toPrecision(3)} GFLOP/s`),
-      make('text', {x: x(Math.sqrt(low * ridge)) + 12, y: y(Math.sqrt(low * ridge) * data.gigabytes) + 4}, `copy: ${data.gigabytes.toPrecision(3)} GB/s`));
+      make('text', {x: x(Math.sqrt(low * ridge)) + 12, y: y(Math.sqrt(low * ridge) * data.gigabytes) + 4}, `memory: ${data.gigabytes.toPrecision(3)} GB/s`));
   }
   dots.sort((a, b) => b[NS] - a[NS]).forEach(row => {
     const dot = make('circle', {class: 'dot', cx: x(row[FLOPS] / row[BYTES]), cy: y(row[FLOPS] / row[NS]), r: 3 + 20 * Math.sqrt(row[NS] / total), tabindex: 0},

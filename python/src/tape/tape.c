@@ -452,26 +452,26 @@ static PyObject *tape_invalidate(tape_object *self, PyObject *unused)
     return finish(self);
 }
 
-static PyObject *tape_checkpoint(tape_object *self, PyObject *unused)
+static PyObject *call_on_tape(tape_object *self, xcvm_status (*function)(xcvm_tape *tape, xcvm_error *error))
 {
-    (void)unused;
     xcvm_error error;
     if (!tape_begin(self))
         return NULL;
-    if (xcvm_tape_checkpoint(self->tape, &error) != XCVM_OK)
+    if (function(self->tape, &error) != XCVM_OK)
         return tape_raise(self, &error);
     Py_RETURN_NONE;
+}
+
+static PyObject *tape_checkpoint(tape_object *self, PyObject *unused)
+{
+    (void)unused;
+    return call_on_tape(self, xcvm_tape_checkpoint);
 }
 
 static PyObject *tape_revert(tape_object *self, PyObject *unused)
 {
     (void)unused;
-    xcvm_error error;
-    if (!tape_begin(self))
-        return NULL;
-    if (xcvm_tape_revert(self->tape, &error) != XCVM_OK)
-        return tape_raise(self, &error);
-    Py_RETURN_NONE;
+    return call_on_tape(self, xcvm_tape_revert);
 }
 
 static PyObject *tape_scope_begin(tape_object *self, PyObject *unused)

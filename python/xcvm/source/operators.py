@@ -646,14 +646,23 @@ class Operators(Flow):
         return self.all_of([self.compare("==", x[key], y[key]) for key in x])
 
     def all_of(self, tests: list[Value]) -> Value:
-        result = self.constant(True)
+        """Return whether all tests are true."""
+        return self._joined(tests, "And", neutral=True)
+
+    def any_of(self, tests: list[Value]) -> Value:
+        """Return whether a test is true."""
+        return self._joined(tests, "Or", neutral=False)
+
+    def _joined(self, tests: list[Value], op: str, *, neutral: bool) -> Value:
+        """Join tests. One that is known to be the other value than `neutral` decides."""
+        result = self.constant(neutral)
         for test in tests:
             at = self.truth_of(test)
             known = self.truth(at)
-            if known is False:
-                return FALSE
+            if known is (not neutral):
+                return FALSE if neutral else TRUE
             if known is None:
-                result = at if result.array is not None else self.op("And", result, at)
+                result = at if result.array is not None else self.op(op, result, at)
         return self.number(result, "bool")
 
     def _no_order(self, symbol: str, a: Value, b: Value) -> Value:
@@ -776,17 +785,6 @@ class Operators(Flow):
     def flat_bools(self, value: Value) -> GraphValue:
         assert isinstance(value, Array)
         return self.cast(self.read_array(value), "bool")
-
-    def any_of(self, tests: list[Value]) -> Value:
-        result = self.constant(False)
-        for test in tests:
-            at = self.truth_of(test)
-            known = self.truth(at)
-            if known is True:
-                return TRUE
-            if known is None:
-                result = at if result.array is not None else self.op("Or", result, at)
-        return self.number(result, "bool")
 
     def in_sequence(self, item: Value, contents: Sequence) -> Value:
         frame = self.new_object("frame")
