@@ -61,22 +61,33 @@ static void install_handler(void)
     sigaction(SIGINT, &own, NULL);
 }
 
-/* CPython runs Python's signal handlers on the thread that started it. After a fork that is the only thread. */
-static _Thread_local signed char thread_is_main; /* 0: not known yet */
+/*
+ * pthread_self() of the thread that started the process, 0 until it was met: CPython runs Python's signal handlers
+ * there. After a fork that is the only thread. A variable for the process, not one per thread: a thread-local variable
+ * of a library that dlopen loads is on the heap, and its release by the C library looks like a race to the thread
+ * sanitizer.
+ */
+static atomic_uintptr_t main_thread;
 
-static void forget_thread(void) { thread_is_main = 0; }
+static void forget_main_thread(void) { atomic_store(&main_thread, 0); }
 
-static void register_fork(void) { pthread_atfork(NULL, NULL, forget_thread); }
+static void register_fork(void) { pthread_atfork(NULL, NULL, forget_main_thread); }
 
 static bool is_main_thread(void)
 {
-    if (thread_is_main == 0) {
-        static pthread_once_t once = PTHREAD_ONCE_INIT;
-        pthread_once(&once, register_fork);
-        thread_is_main = syscall(SYS_gettid) == getpid() ? 1 : -1;
-    }
-    return thread_is_main > 0;
+    uintptr_t self = (uintptr_t)pthread_self();
+    uintptr_t known = atomic_load_explicit(&main_thread, memory_order_relaxed);
+    if (known != 0)
+        return known == self;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_fork);
+    if (syscall(SYS_gettid) != getpid())
+        return false;
+    atomic_store(&main_thread, self);
+    return true;
 }
+
+void interrupt_find_main_thread(void) { (void)is_main_thread(); }
 
 void interrupt_begin(interrupt_scope *interruption, xcvm_session *session, bool expected_long)
 {

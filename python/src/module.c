@@ -175,6 +175,7 @@ static int module_exec(PyObject *module)
 {
     if (check_version() < 0)
         return -1;
+    interrupt_find_main_thread();
     module_state *state = PyModule_GetState(module);
     state->trash = trash_create();
     if (state->trash == NULL || intern_names(state) < 0 || add_type(module, &tensor_spec, &state->tensor_type) < 0 ||

@@ -242,6 +242,9 @@ void interrupt_begin_flag(interrupt_scope *interruption, uint32_t *flag);
 void interrupt_end_flag(const interrupt_scope *interruption);
 /* Waits until no signal handler uses a session any more. Call it before a session is destroyed. */
 void interrupt_wait(void);
+/* Notes the thread that started the process, if that is the calling one. Saves other threads a call of the kernel each
+ * run. */
+void interrupt_find_main_thread(void);
 
 /* ---- Profiles (profile.c) ---- */
 
