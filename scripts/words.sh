@@ -1,7 +1,7 @@
 #!/bin/sh
 # words.sh: checks that no file uses a word of scripts/words.txt: kind `text` in any file, kind `names` in C code outside
 # comments and strings. Every source must begin with a comment, and the guard of a header must be its path. There is one
-# macro each for checks and failures.
+# macro each for checks and failures. The reason of a gradient that is refused must continue the name of the operator.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -66,5 +66,18 @@ grep '\.h$' "$work/sources" | tr '\n' '\0' | xargs -0 awk '
 if grep -HE '^#define \w*(CHECK|FAIL|REQUIRE|NEED|REFUSE)\(' $(grep '\.h$' "$work/sources") | grep -vE 'XCVM_(CHECK|FAIL)\('; then
     bad=1
 fi
+# A rule's reason follows the operator's name in the message, so that it begins with a verb.
+git ls-files 'compiler/gradients/*.c' | tr '\n' '\0' | xargs -0 awk '
+    { text = wanted ? text $0 : $0 }
+    /xcc_refuse\(/ && !/^void/ { wanted = 1; at = FNR; text = $0 }
+    wanted && match(text, /"[^"]*"/) {
+        reason = substr(text, RSTART + 1, RLENGTH - 2)
+        if (reason !~ /^(has|calls)[ ,]/)
+            print FILENAME ":" at ": the reason does not begin with \"has\": " reason
+        seen++
+        wanted = 0
+    }
+    END { if (seen < 20) print "compiler/gradients: only " seen + 0 " reasons of xcc_refuse were found" }' >"$work/reasons"
+[ ! -s "$work/reasons" ] || { cat "$work/reasons"; bad=1; }
 echo "$(wc -l <"$work/words") words looked for in $(cat "$work/sources" "$work/texts" | wc -l) files"
 exit $bad

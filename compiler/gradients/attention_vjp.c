@@ -181,7 +181,7 @@ XCC_GRADIENT(Attention)
         t.kv_heads = a->k->rank == 4 ? a->k->dims[1] : -1;
     }
     if (t.heads < 1 || t.kv_heads < 1 || (a->k == NULL && a->q->dims[2] < 0)) {
-        xcc_refuse(d, "the gradient needs the number of heads and their sizes, which are not known");
+        xcc_refuse(d, "has a gradient that needs the number of heads and their sizes, which are not known");
         return;
     }
     xcc_formula f;
@@ -256,7 +256,7 @@ XCC_GRADIENT(RotaryEmbedding)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     if (pairs < 0) {
-        xcc_refuse(d, "the gradient of the angles needs their number, which is not known");
+        xcc_refuse(d, "has a gradient of the angles that needs their number, which is not known");
         return;
     }
     xcc_formula f;

@@ -48,7 +48,7 @@ XCC_GRADIENT(DFT)
     const int rank = X->type.rank;
     double given = -2;
     if (a->axis != NULL && !xcc_constant_number(xcc_value_of(a->axis), &given)) {
-        xcc_refuse(d, "the gradient needs the axis, which is not known");
+        xcc_refuse(d, "has a gradient that needs the axis, which is not known");
         return;
     }
     const int axis = (int)(given < 0 ? given + rank : given);

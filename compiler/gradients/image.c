@@ -20,7 +20,7 @@ XCC_GRADIENT(Col2Im)
     xcc_builder *b = d->b;
     xcc_value *block = xcc_in(d, 2);
     if (block->type.rank != 1 || block->type.dims[0] < 1 || block->type.dims[0] > SPATIAL) {
-        xcc_refuse(d, "the gradient needs the number of axes of a block, which is not known");
+        xcc_refuse(d, "has a gradient that needs the number of axes of a block, which is not known");
         return;
     }
     const size_t axes = (size_t)block->type.dims[0];

@@ -116,7 +116,8 @@ XCC_GRADIENT(Det)
     const int rank = A->type.rank;
     const int64_t n = A->type.dims[rank - 1], most_rank = XCVM_MAX_RANK - 2;
     if (n < 0 || n > MOST || rank > most_rank) {
-        xcc_refuse(d, "the gradient needs matrices of a known size up to %d and at most %d axes", MOST, (int)most_rank);
+        xcc_refuse(d, "has a gradient that needs matrices of a known size up to %d and at most %d axes", MOST,
+                   (int)most_rank);
         return;
     }
     if (n == 0) {

@@ -149,7 +149,7 @@ static bool read_axes(xcc_vjp *d, const xcvm_value *axes, int64_t *list, size_t 
         return true;
     }
     if (axes->data == NULL || axes->rank != 1 || axes->dims[0] > XCVM_MAX_RANK) {
-        xcc_refuse(d, "the gradient needs the axes, which depend on the run");
+        xcc_refuse(d, "has a gradient that needs the axes, which depend on the run");
         return false;
     }
     *count = (size_t)axes->dims[0];
@@ -350,7 +350,7 @@ XCC_GRADIENT(GatherND)
         return;
     const int tuples = indices->type.rank - 1;
     if (indices->type.dims[tuples] < 0) {
-        xcc_refuse(d, "the gradient needs the length of index tuples, which is not known");
+        xcc_refuse(d, "has a gradient that needs the length of index tuples, which is not known");
         return;
     }
     /* x as [batches, rest of x], the tuples as a list per batch. */

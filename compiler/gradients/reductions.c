@@ -38,7 +38,7 @@ static bool know_axes(xcc_vjp *d)
     const xcvm_ReduceSum_args *a = d->node->args;
     const bool known = a->keepdims || a->axes == NULL || (a->axes->rank == 1 && a->axes->dims[0] >= 0);
     if (!known)
-        xcc_refuse(d, "without keepdims the gradient needs the number of axes, which is not known");
+        xcc_refuse(d, "has, without keepdims, a gradient that needs the number of axes, which is not known");
     return known;
 }
 

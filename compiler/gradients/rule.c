@@ -60,7 +60,8 @@ bool xcc_vjp_need_count(xcc_vjp *d, int64_t count, int64_t most, const char *wha
     if (count >= 0 && count <= most)
         return true;
     if (count > most) {
-        xcc_refuse(d, "the gradient supports at most %lld %s, not %lld", (long long)most, what, (long long)count);
+        xcc_refuse(d, "has a gradient that supports at most %lld %s, not %lld", (long long)most, what,
+                   (long long)count);
         return false;
     }
     /* An unnamed size follows from the sizes of inputs. */
@@ -72,18 +73,20 @@ bool xcc_vjp_need_count(xcc_vjp *d, int64_t count, int64_t most, const char *wha
                 (void)snprintf(names + length, sizeof names - length, "%s%.30s", length > 0 ? ", " : "", other);
         }
     if (name != NULL)
-        xcc_refuse(d, "the gradient needs the number of %s, up to %lld, to be known; fix it with --dim %.60s=NUMBER",
-                   what, (long long)most, name);
+        xcc_refuse(
+            d, "has a gradient that needs the number of %s, up to %lld, to be known; fix it with --dim %.60s=NUMBER",
+            what, (long long)most, name);
     else if (names[0] != '\0')
+        xcc_refuse(d,
+                   "has a gradient that needs the number of %s, up to %lld, to be known; fix the dimensions that it "
+                   "depends on with "
+                   "--dim NAME=SIZE (open are %s)",
+                   what, (long long)most, names);
+    else
         xcc_refuse(
             d,
-            "the gradient needs the number of %s, up to %lld, to be known; fix the dimensions that it depends on with "
-            "--dim NAME=SIZE (open are %s)",
-            what, (long long)most, names);
-    else
-        xcc_refuse(d,
-                   "the gradient needs the number of %s, up to %lld, to be known; export the model with a fixed size",
-                   what, (long long)most);
+            "has a gradient that needs the number of %s, up to %lld, to be known; export the model with a fixed size",
+            what, (long long)most);
     return false;
 }
 
@@ -91,7 +94,7 @@ bool xcc_vjp_need_rank(xcc_vjp *d, size_t i)
 {
     const bool known = xcc_in(d, i)->type.rank >= 0;
     if (!known)
-        xcc_refuse(d, "the gradient needs the rank of operand %zu, which is not known", i);
+        xcc_refuse(d, "has a gradient that needs the rank of operand %zu, which is not known", i);
     return known;
 }
 
@@ -99,7 +102,7 @@ bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what)
 {
     const bool known = v->type.rank >= 0 && xcvm_dims_known(&v->type);
     if (!known)
-        xcc_refuse(d, "the gradient needs the sizes of %s, which are not all known", what);
+        xcc_refuse(d, "has a gradient that needs the sizes of %s, which are not all known", what);
     return known;
 }
 

@@ -261,7 +261,7 @@ static void differentiate(network *n)
     xcvm_error error = {.pc = -1};
     if (xcvm_recurrent_functions_read(&error, n->form.cell, (size_t)n->directions, n->names, n->alphas, n->betas,
                                       functions) != XCVM_OK) {
-        xcc_refuse(d, "%s", error.message);
+        xcc_refuse(d, "has no gradient: %.160s", error.message);
         return;
     }
     xcc_formula f;

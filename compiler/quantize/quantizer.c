@@ -378,7 +378,7 @@ static xcvm_status need_some(const quantizer *q)
     }
     XCVM_CHECK(q->m.error, weighted != NULL, INVALID_ARGUMENT,
                "the model has nothing to quantize: no Conv, Gemm, MatMul or recurrent node");
-    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantized: the first, '%.200s' (%s), %s",
+    return xcvm_error_set(q->m.error, XCVM_INVALID_ARGUMENT, "no node can be quantized. The first is '%.200s' (%s): %s",
                           xcc_node_label(weighted->proto), weighted->proto->op_type, weighted->reason);
 }
 

@@ -155,7 +155,7 @@ run train "$advice/open.onnx" -d "$here/images" --loss softmax_cross_entropy --d
 code 0
 gru=(train "$advice/gru.onnx" -d "$advice/data.npz" -i x=steps --loss softmax_cross_entropy -l labels=i1 -o t.onnx)
 refuse "${gru[@]}"
-err_has 'the gradient needs the number of steps, up to 1024, to be known; fix it with --dim T=NUMBER'
+err_has 'GRU has a gradient that needs the number of steps, up to 1024, to be known; fix it with --dim T=NUMBER'
 refuse "${gru[@]}" --dim T=5
 err_has 'array "h0" is [8x4], input "h0" wants [1x?x4]'
 err_has 'as with initial states of recurrent networks. Export the model without the input, so that states start as zeros'
