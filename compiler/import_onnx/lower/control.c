@@ -29,6 +29,14 @@ xcvm_status xcc_lower_body(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_g
                              : XCVM_OK;
 }
 
+static xcvm_status empty_body(xcc_graph *body)
+{
+    XCVM_TRY(xcc_graph_set_outputs(body, 0, NULL));
+    while (body->last != NULL)
+        xcc_node_remove(body->last);
+    return XCVM_OK;
+}
+
 static xcvm_status wrap_optional(xcc_lowering *n, xcc_graph *body, xcc_value **value)
 {
     xcc_builder b = n->b;
@@ -42,6 +50,114 @@ static xcvm_status wrap_optional(xcc_lowering *n, xcc_graph *body, xcc_value **v
 static bool is_optional(const xcc_value *v) { return v->type.kind == XCVM_KIND_OPTIONAL; }
 
 /* ---- If ---- */
+
+/* A slice of all elements whose ends depend on the condition, so that sizes known outside are open in a branch. */
+static xcc_value *open_sizes(xcc_lowering *n, xcc_graph *branch, xcc_value *x)
+{
+    const size_t rank = (size_t)x->type.rank;
+    int64_t starts[XCVM_MAX_RANK] = {0}, ends[XCVM_MAX_RANK];
+    xcc_builder b = n->b;
+    b.graph = branch;
+    b.before = NULL;
+    for (size_t i = 0; i < rank; i++)
+        ends[i] = INT64_MAX - 1;
+    xcc_value *condition = xcc_build_reshape(&b, xcc_build_cast(&b, n->inputs[0], XCVM_I64),
+                                             xcc_build_ints(&b, 1, (const int64_t[]){1})),
+              *first = xcc_build_ints(&b, rank, starts),
+              *last = xcc_build_binary(&b, XCVM_OP_Add, xcc_build_ints(&b, rank, ends), condition);
+    return first != NULL && last != NULL
+               ? xcc_apply(&b, Slice, y, .x = XCC_IN(x), .starts = XCC_IN(first), .ends = XCC_IN(last))
+               : NULL;
+}
+
+/* Binds each tensor from outside that the graph reads to one of open sizes. */
+static xcvm_status open_captured(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_scope *scope)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const Onnx__NodeProto *node = graph->node[i];
+        XCVM_TRY(xcc_poll(n->m));
+        for (size_t k = 0; k < node->n_input; k++) {
+            xcc_value *x;
+            if (xcc_table_lookup(&scope->names, node->input[k]) != NULL ||
+                !xcc_scope_find(n->scope, node->input[k], &x) || x == NULL || x->kind == XCC_CONSTANT ||
+                x == n->inputs[0] || x->type.kind != XCVM_KIND_TENSOR || x->type.rank <= 0)
+                continue;
+            xcc_value *open = open_sizes(n, scope->graph, x);
+            if (open == NULL)
+                return xcc_failure(n);
+            XCVM_TRY(xcc_scope_bind(n->importer, scope, node->input[k], open, "the value"));
+        }
+        for (size_t k = 0; k < node->n_attribute; k++)
+            if (node->attribute[k]->g != NULL)
+                XCVM_TRY(open_captured(n, node->attribute[k]->g, scope));
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status lower_branch(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_graph *branch, bool open,
+                                xcc_value ***results)
+{
+    xcc_scope *outer = n->scope;
+    xcc_scope opened = {.parent = outer, .graph = branch};
+    if (open)
+        XCVM_TRY(open_captured(n, graph, &opened));
+    n->scope = open ? &opened : outer;
+    xcvm_status status = xcc_lower_body(n, graph, branch, n->input_count - 1, n->inputs + 1, results);
+    n->scope = outer;
+    return status;
+}
+
+/* A branch that the run does not take may be impossible for the sizes of this program, as in a model with a branch for
+ * each length of its input. Such a branch gets operands of open sizes, and fails when it is taken. If this is
+ * impossible, too, the error for the known sizes is more useful. */
+static xcvm_status attempt_branch(xcc_lowering *n, const Onnx__GraphProto *graph, xcc_graph *branch,
+                                  xcc_value ***results)
+{
+    xcc_importer *imp = n->importer;
+    xcc_problem **last = imp->last_problem;
+    const size_t problems = imp->problem_count;
+    const bool was_unsupported = n->is_unsupported;
+    xcvm_status status = lower_branch(n, graph, branch, false, results);
+    if ((status == XCVM_OK && imp->problem_count == problems) || status == XCVM_OUT_OF_MEMORY ||
+        imp->attempts++ > MOST_ATTEMPTS)
+        return status;
+    xcc_problem *noted = *last, **end = imp->last_problem;
+    const size_t count = imp->problem_count;
+    const xcvm_error error = *n->m->error;
+    const bool is_unsupported = n->is_unsupported;
+    *last = NULL;
+    imp->last_problem = last;
+    imp->problem_count = problems;
+    n->is_unsupported = was_unsupported;
+    XCVM_TRY(empty_body(branch));
+    xcvm_status second = lower_branch(n, graph, branch, true, results);
+    if ((second == XCVM_OK && imp->problem_count == problems) || second == XCVM_OUT_OF_MEMORY)
+        return second;
+    *last = noted;
+    imp->last_problem = end;
+    imp->problem_count = count;
+    n->is_unsupported = is_unsupported;
+    *n->m->error = error;
+    return status;
+}
+
+static bool is_decided(const xcc_value *v)
+{
+    return xcc_is_constant(v) && v->type.kind == XCVM_KIND_TENSOR && v->type.dtype == XCVM_BOOL &&
+           v->type.data != NULL && xcvm_element_count(&v->type) == 1;
+}
+
+static bool is_true(const xcc_value *v) { return *XCVM_CDATA(bool, &v->type); }
+
+/* The condition is known, so that only one branch is imported, in place of the node. */
+static xcvm_status lower_taken(xcc_lowering *n, const Onnx__GraphProto *graph)
+{
+    xcc_value **results;
+    XCVM_TRY(xcc_lower_body(n, graph, n->scope->graph, n->input_count - 1, n->inputs + 1, &results));
+    for (size_t i = 0; i < n->output_count; i++)
+        XCVM_TRY(xcc_bind(n, i, results[i]));
+    return XCVM_OK;
+}
 
 xcvm_status xcc_lower_if(xcc_lowering *n)
 {
@@ -57,6 +173,8 @@ xcvm_status xcc_lower_if(xcc_lowering *n)
                graphs[1]->n_output);
     XCVM_CHECK(n->m->error, n->output_count <= count, INVALID_MODEL,
                "the node has %zu results, and the branches have %zu", n->output_count, count);
+    if (is_decided(n->inputs[0]))
+        return lower_taken(n, graphs[is_true(n->inputs[0]) ? 0 : 1]);
     xcc_value **outputs = xcc_alloc(n->m, count * sizeof *outputs);
     if (outputs == NULL)
         return XCVM_OUT_OF_MEMORY;
@@ -67,7 +185,7 @@ xcvm_status xcc_lower_if(xcc_lowering *n)
     if (node == NULL)
         return xcc_failure(n);
     for (size_t i = 0; i < 2; i++)
-        XCVM_TRY(xcc_lower_body(n, graphs[i], node->bodies[i], n->input_count - 1, n->inputs + 1, &results[i]));
+        XCVM_TRY(attempt_branch(n, graphs[i], node->bodies[i], &results[i]));
     /* An optional in one branch makes the result one. */
     for (size_t k = 0; k < count; k++)
         for (size_t i = 0; i < 2; i++)
@@ -124,14 +242,6 @@ static bool has_shapes(const xcc_graph *body)
         if (body->inputs[i]->type.kind == XCVM_KIND_TENSOR && body->inputs[i]->type.rank >= 0)
             return true;
     return false;
-}
-
-static xcvm_status empty_body(xcc_graph *body)
-{
-    XCVM_TRY(xcc_graph_set_outputs(body, 0, NULL));
-    while (body->last != NULL)
-        xcc_node_remove(body->last);
-    return XCVM_OK;
 }
 
 static xcvm_status fill_body(xcc_lowering *n, xcc_node *loop, const xcc_loop_body *body)

@@ -116,42 +116,73 @@ void onnx_expect(const char *text, const char *given, const char *expected)
     test_bytes_free(&model);
 }
 
-void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
-                       const char *expected)
+typedef struct onnx_run {
+    xcvm_program *program;
+    xcvm_session *session;
+} onnx_run;
+
+/* Compiles the model, and sets the inputs. */
+static onnx_run begin_run(const test_bytes *model, const xcc_options *compile, const char *text, const char *given)
 {
     test_bytes bytes = {0};
     xcvm_error error;
+    onnx_run run;
     xcvm_status status =
         xcc_compile(model->at, model->length, compile, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", xcvm_status_name(status), error.message, text);
-    xcvm_program *program;
-    xcvm_session *session;
-    status = xcvm_program_load(bytes.at, bytes.length, NULL, &program, &error);
+    status = xcvm_program_load(bytes.at, bytes.length, NULL, &run.program, &error);
     ck_assert_msg(status == XCVM_OK, "%s\n%s", error.message, text);
+    test_bytes_free(&bytes);
     const xcvm_session_options options = {.size = sizeof options, .threads = 1};
-    ck_assert_int_eq(xcvm_session_create(program, &options, &session, &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_session_create(run.program, &options, &run.session, &error), XCVM_OK);
     char name[ONNX_WORD];
     for (onnx_reader r = {.at = given}; *r.at != '\0'; onnx_end_line(&r)) {
         onnx_word(&r, name);
         xcvm_value *value = read_value_text(&r);
-        bind(session, program, name, value);
+        bind(run.session, run.program, name, value);
         xcvm_value_release(value);
     }
-    status = xcvm_session_run(session, NULL, &error);
+    return run;
+}
+
+static void end_run(onnx_run *run)
+{
+    xcvm_session_destroy(run->session);
+    xcvm_program_destroy(run->program);
+}
+
+void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
+                       const char *expected)
+{
+    onnx_run run = begin_run(model, compile, text, given);
+    xcvm_error error;
+    xcvm_status status = xcvm_session_run(run.session, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", error.instruction, error.message, text);
+    char name[ONNX_WORD];
     for (onnx_reader r = {.at = expected}; *r.at != '\0'; onnx_end_line(&r)) {
         onnx_word(&r, name);
         xcvm_value *value = read_value_text(&r);
-        const xcvm_value *actual = result(session, program, name);
+        const xcvm_value *actual = result(run.session, run.program, name);
         if (!equal(actual, value)) {
             print_value(actual);
             ck_abort_msg("%s is another value, of\n%s", name, text);
         }
         xcvm_value_release(value);
     }
-    xcvm_session_destroy(session);
-    xcvm_program_destroy(program);
-    test_bytes_free(&bytes);
+    end_run(&run);
+}
+
+void onnx_fail(const char *text, const char *given, xcvm_status status, const char *part)
+{
+    test_bytes model = onnx_from_text(text);
+    onnx_run run = begin_run(&model, NULL, text, given);
+    xcvm_error error = {.pc = -1};
+    xcvm_status actual = xcvm_session_run(run.session, NULL, &error);
+    ck_assert_msg(actual == status, "%s instead of %s: %s\n%s", xcvm_status_name(actual), xcvm_status_name(status),
+                  error.message, text);
+    ck_assert_msg(strstr(error.message, part) != NULL, "'%s' is not in: %s", part, error.message);
+    end_run(&run);
+    test_bytes_free(&model);
 }
 
 void onnx_refuse(const char *text, xcvm_status status, const char *part)

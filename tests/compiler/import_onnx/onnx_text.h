@@ -25,6 +25,8 @@ void onnx_expect(const char *text, const char *given, const char *expected);
 /* The same for a model's bytes and the compiler's options, which may be NULL; `text` is named when it fails. */
 void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
                        const char *expected);
+/* Compiling works, and a run fails with this status and a message that has `part` in it. */
+void onnx_fail(const char *text, const char *given, xcvm_status status, const char *part);
 /* Compiling fails with this status and a message that has `part` in it. */
 void onnx_refuse(const char *text, xcvm_status status, const char *part);
 

@@ -26,6 +26,55 @@ START_TEST(branches)
 }
 END_TEST
 
+/* Models with a branch for each length of their input: only one of them is possible once the length is fixed. */
+#define BRANCH(name, rows, ones)                                                                                       \
+    "graph " name " {\noutput a\ninit w f32[" rows "x1] " ones "\nm = MatMul(x, w)\na = Squeeze(m, last)\n}\n"
+
+START_TEST(impossible_branches)
+{
+    const char *const text =
+        "opset 13\ninput c bool[]\ninput x f32[2xN]\noutput y\ninit last i64[1] 1\n" BRANCH("four", "4", "1 1 1 1")
+            BRANCH("three", "3", "1 1 1") "y = If(c) then_branch=@four else_branch=@three\n";
+    test_bytes model = onnx_from_text(text);
+    const char *const four = "c bool[] 1\nx f32[2x4] 1 2 3 4 5 6 7 8\n", *const three =
+                                                                             "c bool[] 0\nx f32[2x3] 1 2 3 4 5 6\n";
+    for (int level = -1; level <= 2; level++) {
+        const xcc_dim dims[] = {{"N", 4}, {"N", 3}};
+        xcc_options options = {.size = sizeof options, .optimization = level, .dim_count = 1};
+        options.dims = &dims[0];
+        onnx_expect_model(&model, &options, text, four, "y f32[2] 10 26\n");
+        options.dims = &dims[1];
+        onnx_expect_model(&model, &options, text, three, "y f32[2] 6 15\n");
+    }
+    test_bytes_free(&model);
+    /* It fails if it is taken. */
+    onnx_fail(
+        "opset 13\ninput c bool[]\ninput x f32[2x4]\noutput y\ninit last i64[1] 1\n" BRANCH("four", "4", "1 1 1 1")
+            BRANCH("three", "3", "1 1 1") "y = If(c) then_branch=@four else_branch=@three\n",
+        "c bool[] 0\nx f32[2x4] 1 2 3 4 5 6 7 8\n", XCVM_SHAPE_MISMATCH, "4");
+    /* In a branch of a branch, and with a condition that is known. */
+    onnx_expect("opset 13\ninput c bool[]\ninput d bool[]\ninput x f32[2x4]\noutput y\ninit last i64[1] 1\n" BRANCH(
+                    "four", "4", "1 1 1 1") BRANCH("three", "3", "1 1 1")
+                    BRANCH("five", "5",
+                           "1 1 1 1 1") "graph inner {\noutput b\nb = If(d) then_branch=@five else_branch=@three\n}\n"
+                                        "y = If(c) then_branch=@four else_branch=@inner\n",
+                "c bool[] 1\nd bool[] 1\nx f32[2x4] 1 2 3 4 5 6 7 8\n", "y f32[2] 10 26\n");
+    onnx_expect(
+        "opset 13\ninput x f32[2x4]\noutput y\ninit last i64[1] 1\ninit width i64[] 4\ninit at i64[] 1\n" BRANCH(
+            "four", "4", "1 1 1 1")
+            BRANCH("three", "3", "1 1 1") "s = Shape(x)\nn = Gather(s, at)\nc = Equal(n, width)\ny = If(c) "
+                                          "then_branch=@four else_branch=@three\n",
+        "x f32[2x4] 1 2 3 4 5 6 7 8\n", "y f32[2] 10 26\n");
+    /* A branch that is impossible for all sizes is refused, and the error is that of the known ones. */
+    onnx_refuse("opset 13\ninput c bool[]\ninput x f32[2x4]\noutput y\n" BRANCH(
+                    "four", "4",
+                    "1 1 1 1") "graph never {\noutput a\nm = MatMul(x, x)\ninit w f32[3x1] 1 1 1\ninit v f32[4x1] 1 1 "
+                               "1 1\nk = MatMul(w, v)\n"
+                               "a = Add(m, k)\n}\ninit last i64[1] 1\ny = If(c) then_branch=@four else_branch=@never\n",
+                XCVM_SHAPE_MISMATCH, "4");
+}
+END_TEST
+
 START_TEST(loops)
 {
     const char *sum = "opset 13\ninput m i64[]\ninput x f32[1]\noutput s\noutput all\n"
@@ -133,6 +182,7 @@ Suite *suite_compiler_lower_control(void)
     Suite *suite = suite_create("compiler/lower_control");
     TCase *control = tcase_create("control");
     tcase_add_test(control, branches);
+    tcase_add_test(control, impossible_branches);
     tcase_add_test(control, loops);
     tcase_add_test(control, nested_loops);
     tcase_add_test(control, scans);
