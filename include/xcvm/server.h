@@ -186,7 +186,7 @@ typedef struct xcs_request_options {
     uint64_t timeout_ns; /* covers queue and run; 0: the model's */
     const char *client;  /* name of the states; NULL or "": a run that starts with the initial states */
     bool client_begins;  /* the client starts with the initial states */
-    bool client_ends;    /* the client's states are dropped after the request, shortly after its result is given */
+    bool client_ends;    /* the client's states are dropped before its result is given */
     bool may_run_here;   /* the calling thread may run the request itself, if its run is likely to be short */
 } xcs_request_options;
 

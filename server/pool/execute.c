@@ -13,11 +13,14 @@ bool xcs_may_run_here_locked(const xcs_server *server, const xcs_model *model, c
            model->limits.batch.delay_ns == 0;
 }
 
-/* The time that is left for the run: until the last deadline of its requests. Returns false if all have passed. */
-static bool time_left(const xcs_request *list, uint64_t *timeout_ns)
+/* The time that is left for the run: until the last deadline of its requests, because others leave a batch at theirs.
+ * Returns false if all have passed. */
+static bool time_left(const xcs_run *run, uint64_t *timeout_ns)
 {
-    uint64_t latest = 0;
-    for (const xcs_request *r = list; r != NULL; r = r->next) {
+    uint64_t latest = run->single != NULL ? run->single->deadline_ns : 0;
+    if (run->single != NULL && latest == 0)
+        return true;
+    for (const xcs_request *r = run->list; run->single == NULL && r != NULL; r = r->next) {
         if (r->deadline_ns == 0)
             return true;
         latest = r->deadline_ns > latest ? r->deadline_ns : latest;
@@ -29,13 +32,13 @@ static bool time_left(const xcs_request *list, uint64_t *timeout_ns)
 
 static bool is_cancelled(const xcs_run *run) { return __atomic_load_n(&run->left, __ATOMIC_RELAXED) == 0; }
 
-static xcvm_status run_session(const xcs_run *run, const xcs_request *list, xcvm_error *error)
+static xcvm_status run_session(const xcs_run *run, xcvm_error *error)
 {
     xcvm_run_options options = {.size = sizeof options};
     xcvm_status status = XCVM_CANCELLED;
     /* A cancellation that came after the end of an earlier run stops this one. */
     for (int attempt = 0; attempt < 2 && status == XCVM_CANCELLED && !is_cancelled(run); attempt++) {
-        XCVM_CHECK(error, time_left(list, &options.timeout_ns), OUT_OF_TIME, "the deadline has passed");
+        XCVM_CHECK(error, time_left(run, &options.timeout_ns), OUT_OF_TIME, "the deadline has passed");
         status = xcvm_session_run(run->session, &options, error);
     }
     if (status == XCVM_CANCELLED)
@@ -88,10 +91,7 @@ static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, 
         status = xcvm_session_set_input(run->session, i, request->inputs[i], error);
     if (status == XCVM_OK) {
         bound = true;
-        xcs_request *const after = request->next;
-        request->next = NULL;
-        status = run_session(run, request, error);
-        request->next = after;
+        status = run_session(run, error);
     }
     *result = (xcs_result){.size = sizeof *result,
                            .status = status,
@@ -108,6 +108,25 @@ static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, 
         outputs[i] = xcvm_session_get_output(run->session, i);
 }
 
+/* Frees the place of a client that ends, or that never began, before its result is given: it may submit at once. Its
+ * session lends the outputs until the run ends. */
+static void end_client_locked(xcs_run *run, const xcs_request *request)
+{
+    xcs_client *client = request->client;
+    if (client == NULL || (!request->client_ends && client->session != NULL))
+        return;
+    run->ended_session = client->session;
+    client->session = NULL;
+    client->busy = false;
+    if (--client->requests == 0) {
+        xcs_client_remove_locked(run->model->entry, client);
+        run->ended_client = client;
+    }
+    run->client_ended = true;
+    if (run->model->server->asleep > 0 && client->requests > 0)
+        pthread_cond_signal(&run->model->server->work);
+}
+
 /* Accounts for the end of a request. From now on a cancellation has no effect. */
 static void finish(xcs_run *run, xcs_request *request, xcs_result *result, xcvm_error *error)
 {
@@ -115,6 +134,12 @@ static void finish(xcs_run *run, xcs_request *request, xcs_result *result, xcvm_
     const uint64_t now = xcvm_clock_ns();
     pthread_mutex_lock(&server->mutex);
     request->run = NULL;
+    run->list = request->next;
+    if (request->left_run) {
+        pthread_mutex_unlock(&server->mutex);
+        return;
+    }
+    end_client_locked(run, request);
     if (result->status == XCVM_OK && request->cancelled) {
         result->status = xcvm_error_set(error, XCVM_CANCELLED, "the request was cancelled");
         result->reason = XCS_CANCELLED;
@@ -139,13 +164,32 @@ static void count_run(xcs_run *run, uint64_t run_ns, size_t requests)
     pthread_mutex_unlock(&model->server->mutex);
 }
 
+/* From now on the run is that of one request. Returns false if it has a result already. */
+static bool begin_single(xcs_run *run, xcs_request *request)
+{
+    if (run->count == 1) {
+        run->single = request;
+        return true;
+    }
+    xcs_server *server = run->model->server;
+    pthread_mutex_lock(&server->mutex);
+    const bool wanted = !request->left_run && !run->stopped;
+    run->single = request;
+    __atomic_store_n(&run->left, wanted, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&server->mutex);
+    return wanted;
+}
+
 static void execute_singly(xcs_run *run, const xcvm_value **outputs)
 {
     for (xcs_request *request = run->list, *next; request != NULL; request = next) {
-        xcs_result result;
+        xcs_result result = {.size = sizeof result, .reason = XCS_CANCELLED};
         xcvm_error error = {.pc = -1};
         next = request->next;
-        execute_one(run, request, &result, outputs, &error);
+        if (begin_single(run, request))
+            execute_one(run, request, &result, outputs, &error);
+        else
+            result.status = xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled");
         if (result.status == XCVM_OK)
             count_run(run, result.run_ns, 1);
         finish(run, request, &result, &error);
@@ -170,7 +214,7 @@ static bool execute_batch(xcs_run *run, const xcvm_value **outputs)
         xcvm_value_release(joined[i]);
     xcvm_deallocate(&model->server->allocator, joined, (input_count + 1) * sizeof *joined);
     if (status == XCVM_OK)
-        status = run_session(run, run->list, &error);
+        status = run_session(run, &error);
     if (status != XCVM_OK)
         return false;
     const uint64_t run_ns = xcvm_clock_ns() - begin;
@@ -179,7 +223,10 @@ static bool execute_batch(xcs_run *run, const xcvm_value **outputs)
     for (xcs_request *request = run->list, *next; request != NULL; request = next) {
         next = request->next;
         xcs_result result = {.size = sizeof result, .outputs = outputs, .output_count = output_count};
-        result.status = xcs_batch_split(model, run->session, first, request->rows, (xcvm_value **)outputs, &error);
+        result.status =
+            __atomic_load_n(&request->left_run, __ATOMIC_ACQUIRE)
+                ? XCVM_CANCELLED
+                : xcs_batch_split(model, run->session, first, request->rows, (xcvm_value **)outputs, &error);
         result.reason = reason_of(result.status, true);
         result.queue_ns = request->started_ns - request->submitted_ns;
         result.run_ns = run_ns;
@@ -194,12 +241,11 @@ static bool execute_batch(xcs_run *run, const xcvm_value **outputs)
     return true;
 }
 
-/* Returns the session. A client that ends, or that never began, is removed. */
-static void end_run(xcs_run *run, xcs_client *client, bool client_ends)
+/* Returns the session. */
+static void end_run(xcs_run *run, xcs_client *client)
 {
     xcs_model *model = run->model;
     xcs_server *server = model->server;
-    xcvm_session *ended = NULL;
     pthread_mutex_lock(&server->mutex);
     *(run->before != NULL ? &run->before->next : &server->runs) = run->next;
     if (run->next != NULL)
@@ -208,34 +254,25 @@ static void end_run(xcs_run *run, xcs_client *client, bool client_ends)
     server->running--;
     if (client == NULL) {
         model->idle[model->idle_count++] = run->session;
-    } else {
+    } else if (!run->client_ended) {
         client->busy = false;
         client->requests--;
         client->last_ns = xcvm_clock_ns();
-        if (client_ends) {
-            ended = client->session;
-            client->session = NULL;
-        }
-        if (client->session == NULL && client->requests == 0)
-            xcs_client_remove_locked(model->entry, client);
-        else
-            client = NULL; /* not to be destroyed */
-        xcs_timer_set_locked(server, xcvm_clock_ns() + model->limits.clients.idle_ns);
+        xcs_timer_set_locked(server, client->last_ns + model->limits.clients.idle_ns);
     }
     /* Workers that found no idle session sleep. One that has run takes the next request by itself. */
     if (run->runs_here && server->asleep > 0 && model->first != NULL)
         pthread_cond_signal(&server->work);
     pthread_mutex_unlock(&server->mutex);
-    xcvm_session_destroy(ended);
-    if (client != NULL)
-        xcs_client_destroy(server, client);
+    xcvm_session_destroy(run->ended_session);
+    if (run->ended_client != NULL)
+        xcs_client_destroy(server, run->ended_client);
 }
 
 void xcs_run_execute(xcs_run *run)
 {
     xcs_model *model = xcs_model_retain(run->model); /* beyond the requests */
     xcs_client *client = run->list->client;
-    const bool client_ends = run->list->client_ends;
     const size_t count = xcvm_program_output_count(model->program) + 1;
     const xcvm_value *few[16];
     const xcvm_value **outputs = count <= 16 ? few : xcvm_allocate(&model->server->allocator, count * sizeof *outputs);
@@ -253,6 +290,6 @@ void xcs_run_execute(xcs_run *run)
     }
     if (outputs != few)
         xcvm_deallocate(&model->server->allocator, outputs, count * sizeof *outputs);
-    end_run(run, client, client_ends);
+    end_run(run, client);
     xcs_model_release(model);
 }

@@ -19,9 +19,11 @@ struct xcs_request {
     xcvm_allocator allocator;
     xcs_server *server;
     xcs_model *model;           /* a reference until the request is complete */
-    xcs_request *before, *next; /* in the queue of the model, or in a list of requests to complete */
+    xcs_request *before, *next; /* in the queue of the model, or in a run */
+    xcs_request *next_late;     /* in a list of requests whose deadline has passed */
     bool waits;                 /* in the queue */
     bool cancelled;
+    bool left_run; /* its result was given while the run goes on for others; set under the mutex, atomic */
     bool client_begins, client_ends;
     struct xcs_run *run; /* while it runs */
     xcs_client *client;
@@ -37,13 +39,18 @@ struct xcs_request {
 /* One run of a program, for one request or a batch. */
 typedef struct xcs_run {
     struct xcs_run *before, *next; /* in the server's list */
-    xcs_request *list;             /* linked by `next` */
+    xcs_request *list;             /* those that have not ended, linked by `next` */
+    xcs_request *single;           /* the one that runs by itself after the batch failed; NULL: all of the list run */
     xcs_model *model;
     xcvm_session *session; /* NULL: that of a client that has none yet */
     size_t count;          /* requests */
-    size_t left;           /* those that have not been cancelled; atomic */
+    size_t left;           /* those that run and still want a result; atomic */
     int64_t rows;
-    bool runs_here; /* on the thread that submitted the request */
+    bool stopped;                /* no request may run any more */
+    bool runs_here;              /* on the thread that submitted the request */
+    bool client_ended;           /* the place of the client was freed */
+    xcs_client *ended_client;    /* without a place, to be destroyed after the run */
+    xcvm_session *ended_session; /* of a client that ends; it lends the outputs until the run ends */
 } xcs_run;
 
 /* A model as loaded: one program with its sessions and queue. A model that is loaded again becomes a new one. */
@@ -131,14 +138,21 @@ void xcs_queue_remove_locked(xcs_model *model, xcs_request *request);
 bool xcs_queue_take_locked(xcs_server *server, xcs_run *run, xcs_request **late, uint64_t *wake_ns);
 /* Begins a run of one request that is in no queue. */
 void xcs_run_begin_locked(xcs_run *run, xcs_request *request, uint64_t now);
-/* Moves waiting requests whose deadline has passed to *late. Returns the next deadline. */
+/* Moves requests whose deadline has passed to *late: those that wait, and those in a run with others. Returns the next
+ * deadline. */
 uint64_t xcs_queue_expire_locked(xcs_server *server, uint64_t now, xcs_request **late);
 
 /* ---- Requests ---- */
 
-/* Completes a request with the mutex unlocked: calls its callback once and drops its references. */
+/* Completes a request with the mutex unlocked: calls its callback, unless it has left its run, and drops its
+ * references. */
 void xcs_request_complete(xcs_request *request, xcs_result *result);
 void xcs_requests_complete_late(xcs_request *list);
+/* True if the request runs together with others and has no result, so that it can get one before they do. */
+bool xcs_request_may_leave_locked(const xcs_request *request);
+/* Ends the part of a request in its run. The caller then unlocks the mutex and calls xcs_request_complete_left. */
+void xcs_request_leave_run_locked(xcs_request *request, xcs_reason reason);
+void xcs_request_complete_left(xcs_request *request, xcs_reason reason);
 
 /* ---- Execution ---- */
 

@@ -62,7 +62,7 @@ void xcs_queue_remove_locked(xcs_model *model, xcs_request *request)
 
 static void move_to(xcs_request **list, xcs_request *request)
 {
-    request->next = *list;
+    request->next_late = *list;
     *list = request;
 }
 
@@ -169,20 +169,33 @@ bool xcs_queue_take_locked(xcs_server *server, xcs_run *run, xcs_request **late,
     return true;
 }
 
+/* True if the deadline has passed; otherwise *next is lowered to it. */
+static bool is_late(const xcs_request *request, uint64_t now, uint64_t *next)
+{
+    if (request->deadline_ns == 0)
+        return false;
+    if (request->deadline_ns > now && request->deadline_ns < *next)
+        *next = request->deadline_ns;
+    return request->deadline_ns <= now;
+}
+
 uint64_t xcs_queue_expire_locked(xcs_server *server, uint64_t now, xcs_request **late)
 {
     uint64_t next = UINT64_MAX;
     for (xcs_model *model = server->models; model != NULL; model = model->next)
         for (xcs_request *request = model->first, *after; request != NULL; request = after) {
             after = request->next;
-            if (request->deadline_ns == 0)
-                continue;
-            if (request->deadline_ns <= now) {
+            if (is_late(request, now, &next)) {
                 xcs_queue_remove_locked(model, request);
                 move_to(late, request);
-            } else if (request->deadline_ns < next) {
-                next = request->deadline_ns;
             }
         }
+    /* A run of one request ends at its deadline by itself. */
+    for (xcs_run *run = server->runs; run != NULL; run = run->next)
+        for (xcs_request *request = run->list; request != NULL && run->count > 1; request = request->next)
+            if (xcs_request_may_leave_locked(request) && is_late(request, now, &next)) {
+                xcs_request_leave_run_locked(request, XCS_TIMED_OUT);
+                move_to(late, request);
+            }
     return next;
 }

@@ -86,16 +86,56 @@ static void detach(xcs_request *request)
     xcs_model_release(request->model);
 }
 
-void xcs_request_complete(xcs_request *request, xcs_result *result)
+static void end_active(xcs_server *server)
 {
-    xcs_server *server = request->server;
-    request->done.call(request->done.user, result);
-    detach(request);
-    release_request(request);
     pthread_mutex_lock(&server->mutex);
     if (--server->active == 0)
         pthread_cond_broadcast(&server->idle);
     pthread_mutex_unlock(&server->mutex);
+}
+
+void xcs_request_complete(xcs_request *request, xcs_result *result)
+{
+    xcs_server *server = request->server;
+    if (!__atomic_load_n(&request->left_run, __ATOMIC_ACQUIRE))
+        request->done.call(request->done.user, result);
+    detach(request);
+    release_request(request);
+    end_active(server);
+}
+
+bool xcs_request_may_leave_locked(const xcs_request *request)
+{
+    return request->run != NULL && request->run->count > 1 && !request->left_run;
+}
+
+void xcs_request_leave_run_locked(xcs_request *request, xcs_reason reason)
+{
+    xcs_run *run = request->run;
+    const xcs_result result = {.size = sizeof result, .reason = reason};
+    __atomic_store_n(&request->left_run, true, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&request->refs, 1, __ATOMIC_RELAXED);
+    request->server->active++;
+    xcs_statistics_add_locked(request, &result, xcvm_clock_ns());
+    if ((run->single == NULL || run->single == request) && __atomic_sub_fetch(&run->left, 1, __ATOMIC_RELAXED) == 0 &&
+        run->session != NULL)
+        xcvm_session_cancel(run->session);
+}
+
+void xcs_request_complete_left(xcs_request *request, xcs_reason reason)
+{
+    xcs_server *server = request->server;
+    xcvm_error error = {.pc = -1};
+    const xcs_result result = {.size = sizeof result,
+                               .status = reason == XCS_TIMED_OUT
+                                             ? xcvm_error_set(&error, XCVM_OUT_OF_TIME, "the deadline has passed")
+                                             : xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled"),
+                               .reason = reason,
+                               .error = &error,
+                               .queue_ns = request->started_ns - request->submitted_ns};
+    request->done.call(request->done.user, &result);
+    release_request(request);
+    end_active(server);
 }
 
 /* Completes a request that was in no run. */
@@ -125,7 +165,11 @@ void xcs_requests_complete_late(xcs_request *list)
 {
     for (xcs_request *next; list != NULL; list = next) {
         xcvm_error error;
-        next = list->next;
+        next = list->next_late;
+        if (__atomic_load_n(&list->left_run, __ATOMIC_ACQUIRE)) {
+            xcs_request_complete_left(list, XCS_TIMED_OUT);
+            continue;
+        }
         xcvm_error_set(&error, XCVM_OUT_OF_TIME, "the deadline passed in the queue");
         complete_unrun(list, XCS_TIMED_OUT, &error);
     }
@@ -288,15 +332,19 @@ void xcs_request_cancel(xcs_request *request)
         return;
     xcs_server *server = request->server;
     pthread_mutex_lock(&server->mutex);
-    const bool waits = request->waits;
+    const bool waits = request->waits, leaves = xcs_request_may_leave_locked(request);
     xcs_run *run = request->run;
     if (waits)
         xcs_queue_remove_locked(request->model, request);
-    else if (run != NULL && !request->cancelled && __atomic_sub_fetch(&run->left, 1, __ATOMIC_RELAXED) == 0 &&
-             run->session != NULL)
+    else if (leaves)
+        xcs_request_leave_run_locked(request, XCS_CANCELLED);
+    else if (run != NULL && !request->left_run && !request->cancelled &&
+             __atomic_sub_fetch(&run->left, 1, __ATOMIC_RELAXED) == 0 && run->session != NULL)
         xcvm_session_cancel(run->session);
     request->cancelled = true;
     pthread_mutex_unlock(&server->mutex);
+    if (leaves)
+        xcs_request_complete_left(request, XCS_CANCELLED);
     if (waits) {
         xcvm_error error;
         xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled");

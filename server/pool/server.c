@@ -217,6 +217,7 @@ static void cancel_running(xcs_server *server)
 {
     pthread_mutex_lock(&server->mutex);
     for (xcs_run *run = server->runs; run != NULL; run = run->next) {
+        run->stopped = true;
         __atomic_store_n(&run->left, 0, __ATOMIC_RELAXED);
         if (run->session != NULL)
             xcvm_session_cancel(run->session);
