@@ -62,7 +62,9 @@ tape/create.c: tape/lazy tape/batch tape/backward tape/building
 server/pool:
 server/json:
 server/oip: server/pool server/json
-server/http: server/pool server/json server/oip
+server/common: server/pool server/json
+server/http: server/pool server/json server/oip server/common
+server/grpc: server/pool server/json server/oip server/common
 train: train/data
 train/data:
 tools/main.c: tools/cli tools/io tools/commands

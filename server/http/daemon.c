@@ -3,11 +3,10 @@
 
 #include "base/clock.h"
 #include "base/lazy_library.h"
-#include "server/http/listen.h"
+#include "server/common/listen.h"
 #include "server/json/document.h"
 #include "vm/options.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -139,25 +138,6 @@ static void destroy_http(xcs_http *http)
     xcvm_deallocate(&allocator, http, sizeof *http);
 }
 
-static xcvm_status open_socket(xcs_http *http, int *descriptor, xcvm_error *error)
-{
-    bool loopback;
-    const xcs_http_options *o = &http->options;
-    *descriptor = o->socket;
-    if (o->socket <= 0)
-        XCVM_TRY(xcs_listen(o->address, descriptor, error));
-    xcvm_status status = xcs_listen_address(*descriptor, http->address, sizeof http->address, &loopback, error);
-    if (status == XCVM_OK && !loopback && o->api_key == NULL && !o->insecure)
-        status = xcvm_error_set(error, XCVM_INVALID_ARGUMENT,
-                                "%s can be reached from other machines, which needs an API key", http->address);
-    /* Several threads accept connections. */
-    if (status == XCVM_OK && fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK) != 0)
-        status = xcvm_error_set(error, XCVM_IO, "the socket of %s cannot be made non-blocking", http->address);
-    if (status != XCVM_OK)
-        close(*descriptor);
-    return status;
-}
-
 static xcvm_status open_http(xcs_http *http, xcvm_error *error)
 {
     int descriptor;
@@ -168,7 +148,9 @@ static xcvm_status open_http(xcs_http *http, xcvm_error *error)
         memcpy(http->api_key, http->options.api_key, bytes);
     }
     XCVM_TRY(xcs_leave_monitor_create(&http->allocator, &http->monitor, error));
-    XCVM_TRY(open_socket(http, &descriptor, error));
+    const xcs_http_options *o = &http->options;
+    XCVM_TRY(xcs_listen_open(o->address, o->socket, o->api_key != NULL || o->insecure, http->address,
+                             sizeof http->address, &descriptor, error));
     xcvm_status status = start_daemon(http, descriptor, error);
     if (status != XCVM_OK)
         close(descriptor);
@@ -200,6 +182,7 @@ xcvm_status xcs_http_create(xcs_server *server, const xcs_http_options *options,
     created->server = server;
     created->options = o;
     created->ready = true;
+    created->log = (xcs_log){.sink = o.access_log, .mutex = &created->mutex};
     created->transport = (xcs_transport){find_header, descriptor_of, suspend, resume};
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

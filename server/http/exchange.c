@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/decimal.h"
+#include "server/common/access.h"
 #include "server/oip/describe.h"
 
 #include <stdio.h>
@@ -26,27 +27,14 @@ void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message)
 
 /* ---- The beginning ---- */
 
-/* Compares in a time that does not depend on the position of the first difference. */
-static bool keys_are_equal(const char *sent, const char *key)
-{
-    const size_t length = strlen(key);
-    unsigned difference = strlen(sent) != length;
-    for (size_t i = 0; i < length && sent[i] != '\0'; i++)
-        difference |= (unsigned)(sent[i] ^ key[i]);
-    return difference == 0;
-}
-
 static bool is_authorized(const xcs_exchange *exchange)
 {
     const xcs_http *http = exchange->http;
     if (http->api_key == NULL || exchange->route.target == XCS_TARGET_LIVE ||
         exchange->route.target == XCS_TARGET_READY)
         return true;
-    const char *sent = http->transport.header(exchange->connection, "Authorization");
-    if (sent != NULL && strncmp(sent, "Bearer ", 7) == 0)
-        return keys_are_equal(sent + 7, http->api_key);
-    sent = http->transport.header(exchange->connection, "X-API-Key");
-    return sent != NULL && keys_are_equal(sent, http->api_key);
+    return xcs_key_is_sent(http->api_key, http->transport.header(exchange->connection, "Authorization"),
+                           http->transport.header(exchange->connection, "X-API-Key"));
 }
 
 /* Refuses requests by their headers. */

@@ -2,6 +2,7 @@
 #ifndef XCVM_SERVER_HTTP_EXCHANGE_H
 #define XCVM_SERVER_HTTP_EXCHANGE_H
 
+#include "server/common/log.h"
 #include "server/http/route.h"
 #include "server/json/text.h"
 #include "server/oip/infer.h"
@@ -31,12 +32,12 @@ struct xcs_http {
     xcs_transport transport;
     void *daemon;
     xcs_leave_monitor *monitor;
+    xcs_log log;
     pthread_mutex_t mutex; /* of the following, and of the access log */
     pthread_cond_t idle;
     size_t open;     /* exchanges that are being answered */
     size_t handling; /* those that have no response yet, so that their connection may be suspended */
     bool closing;    /* requests are refused */
-    uint64_t lost_lines;
 };
 
 typedef enum xcs_exchange_state { XCS_EXCHANGE_RUNS, XCS_EXCHANGE_SUSPENDED, XCS_EXCHANGE_DONE } xcs_exchange_state;

@@ -1,8 +1,9 @@
 /* Listening sockets: IPv4, IPv6 and Unix. */
-#include "server/http/listen.h"
+#include "server/common/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -92,4 +93,23 @@ xcvm_status xcs_listen_address(int descriptor, char *text, size_t size, bool *lo
                  ((const struct sockaddr_un *)&at)->sun_path);
     }
     return XCVM_OK;
+}
+
+xcvm_status xcs_listen_open(const char *address, int socket, bool guarded, char *text, size_t size, int *descriptor,
+                            xcvm_error *error)
+{
+    bool loopback;
+    *descriptor = socket;
+    if (socket <= 0)
+        XCVM_TRY(xcs_listen(address, descriptor, error));
+    xcvm_status status = xcs_listen_address(*descriptor, text, size, &loopback, error);
+    if (status == XCVM_OK && !loopback && !guarded)
+        status = xcvm_error_set(error, XCVM_INVALID_ARGUMENT,
+                                "%s can be reached from other machines, which needs an API key", text);
+    /* Several threads or processes may accept its connections. */
+    if (status == XCVM_OK && fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK) != 0)
+        status = xcvm_error_set(error, XCVM_IO, "the socket of %s cannot be made non-blocking", text);
+    if (status != XCVM_OK)
+        close(*descriptor);
+    return status;
 }
