@@ -5,8 +5,9 @@
 #include "server/json/elements.h"
 #include "server/json/split.h"
 #include "server/oip/datatype.h"
+#include "server/oip/input.h"
+#include "server/oip/parameters.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Bytes of a document without its arrays, and inputs in it. */
@@ -35,55 +36,6 @@ static xcvm_status read_shape(const xcs_json *shape, const char *name, int *rank
     return XCVM_OK;
 }
 
-/* The type must be that of the program, so that no memory is allocated for a tensor that would be refused. */
-static xcvm_status check_type(const xcvm_value_info *info, xcvm_dtype dtype, int rank, const int64_t *dims,
-                              xcvm_error *error)
-{
-    const xcvm_type *type = &info->type;
-    XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR || type->kind == XCVM_KIND_NULL, UNSUPPORTED,
-               "input \"%.100s\" is not a tensor, so it cannot be sent", info->name);
-    XCVM_CHECK(error, type->dtype == XCVM_NO_DTYPE || dtype == type->dtype, TYPE_MISMATCH,
-               "input \"%.100s\" has datatype %s; expected %s", info->name, xcs_datatype_name(dtype),
-               xcs_datatype_name(type->dtype));
-    XCVM_CHECK(error, type->rank < 0 || rank == type->rank, SHAPE_MISMATCH,
-               "input \"%.100s\" has %d dimensions; expected %d", info->name, rank, type->rank);
-    for (int i = 0; i < type->rank; i++)
-        XCVM_CHECK(error, type->dims[i] < 0 || dims[i] == type->dims[i], SHAPE_MISMATCH,
-                   "input \"%.100s\": dimension %d is %lld; expected %lld", info->name, i, (long long)dims[i],
-                   (long long)type->dims[i]);
-    return XCVM_OK;
-}
-
-/* Strings in binary form: a length of four bytes and the bytes of each. */
-static xcvm_status read_binary_strings(const reader *r, const char *at, size_t bytes, int rank, const int64_t *dims,
-                                       xcvm_value **tensor)
-{
-    size_t count = 1, block_bytes;
-    for (int i = 0; i < rank; i++)
-        XCVM_CHECK(r->error, xcvm_size_mul(count, (size_t)dims[i], &count), INVALID_ARGUMENT, "the shape is too large");
-    XCVM_CHECK(r->error, count <= bytes / 4, SHAPE_MISMATCH, "fewer strings than the shape has (%zu)", count);
-    block_bytes = count * (sizeof(char *) + sizeof(size_t)) + 1;
-    char *block = xcvm_allocate(r->allocator, block_bytes);
-    XCVM_CHECK(r->error, block != NULL, OUT_OF_MEMORY, "no memory for %zu strings", count);
-    const char **strings = (const char **)(void *)block;
-    size_t *lengths = (size_t *)(void *)(block + count * sizeof(char *)), used = 0, i = 0;
-    for (; i < count && bytes - used >= 4; i++) {
-        uint32_t length;
-        memcpy(&length, at + used, sizeof length);
-        if (length > bytes - used - 4)
-            break;
-        strings[i] = at + used + 4;
-        lengths[i] = length;
-        used += 4 + (size_t)length;
-    }
-    xcvm_status status =
-        i < count || used != bytes
-            ? xcvm_error_set(r->error, XCVM_SHAPE_MISMATCH, "the binary data do not have %zu strings", count)
-            : xcvm_string_tensor_create(r->allocator, rank, dims, strings, lengths, tensor, r->error);
-    xcvm_deallocate(r->allocator, block, block_bytes);
-    return status;
-}
-
 static xcvm_status read_binary(reader *r, int64_t size, xcvm_dtype dtype, int rank, const int64_t *dims,
                                xcvm_value **tensor)
 {
@@ -93,23 +45,17 @@ static xcvm_status read_binary(reader *r, int64_t size, xcvm_dtype dtype, int ra
     const char *at = r->binary;
     r->binary += size;
     if (dtype == XCVM_STRING)
-        return read_binary_strings(r, at, (size_t)size, rank, dims, tensor);
+        return xcs_input_read_strings(r->allocator, at, (size_t)size, rank, dims, tensor, r->error);
     /* Before the tensor is created, so that a small body cannot make a large one. */
-    size_t bits = (size_t)xcvm_dtype_bits(dtype);
-    for (int i = 0; i < rank; i++)
-        XCVM_CHECK(r->error, xcvm_size_mul(bits, (size_t)dims[i], &bits), SHAPE_MISMATCH, "the shape is too large");
-    const size_t expected = bits / 8 + (bits % 8 != 0);
+    size_t expected;
+    XCVM_TRY(xcs_input_bytes(dtype, rank, dims, &expected, r->error));
     XCVM_CHECK(r->error, (size_t)size == expected, SHAPE_MISMATCH,
                "\"binary_data_size\" is %lld; the shape and datatype have %zu bytes", (long long)size, expected);
+    if (dtype == XCVM_BOOL)
+        XCVM_TRY(xcs_input_check_bools(at, (size_t)size, r->error));
     XCVM_TRY(xcvm_tensor_create(r->allocator, dtype, rank, dims, tensor, r->error));
     if (size > 0)
         memcpy(xcvm_value_data(*tensor), at, (size_t)size);
-    for (int64_t i = 0; dtype == XCVM_BOOL && i < size; i++)
-        if (((const unsigned char *)at)[i] > 1) {
-            xcvm_value_release(*tensor);
-            *tensor = NULL;
-            XCVM_FAIL(r->error, INVALID_ARGUMENT, "byte %lld of a BOOL is neither 0 nor 1", (long long)i);
-        }
     return XCVM_OK;
 }
 
@@ -140,16 +86,6 @@ static xcvm_status read_data(reader *r, const xcs_json *input, xcvm_dtype dtype,
     return status;
 }
 
-static bool find_input(const xcvm_program *program, const char *name, size_t *index)
-{
-    for (size_t i = 0; i < xcvm_program_input_count(program); i++)
-        if (strcmp(xcvm_program_input_at(program, i)->name, name) == 0) {
-            *index = i;
-            return true;
-        }
-    return false;
-}
-
 static xcvm_status read_input(reader *r, const xcs_json *input, size_t position)
 {
     int64_t dims[XCVM_MAX_RANK];
@@ -158,15 +94,15 @@ static xcvm_status read_input(reader *r, const xcs_json *input, size_t position)
     const char *name = xcs_json_string(xcs_json_get(input, "name"));
     const char *datatype = xcs_json_string(xcs_json_get(input, "datatype"));
     XCVM_CHECK(r->error, name != NULL, INVALID_ARGUMENT, "input %zu has no \"name\"", position);
-    XCVM_CHECK(r->error, find_input(r->program, name, &index), INVALID_ARGUMENT, "the model has no input \"%.100s\"",
-               name);
+    XCVM_CHECK(r->error, xcs_input_find(r->program, name, &index), INVALID_ARGUMENT,
+               "the model has no input \"%.100s\"", name);
     XCVM_CHECK(r->error, r->infer->inputs[index] == NULL, INVALID_ARGUMENT, "input \"%.100s\" is given twice", name);
     XCVM_CHECK(r->error, datatype != NULL, INVALID_ARGUMENT, "input \"%.100s\" has no \"datatype\"", name);
     const xcvm_dtype dtype = xcs_datatype_from_name(datatype);
     XCVM_CHECK(r->error, dtype != XCVM_NO_DTYPE, INVALID_ARGUMENT, "input \"%.100s\": \"%.40s\" is not a datatype",
                name, datatype);
     XCVM_TRY(read_shape(xcs_json_get(input, "shape"), name, &rank, dims, r->error));
-    XCVM_TRY(check_type(xcvm_program_input_at(r->program, index), dtype, rank, dims, r->error));
+    XCVM_TRY(xcs_input_check(xcvm_program_input_at(r->program, index), dtype, rank, dims, r->error));
     xcvm_status status = read_data(r, input, dtype, rank, dims, &r->infer->inputs[index]);
     if (status != XCVM_OK)
         xcvm_error_prefix(r->error, "input \"%.100s\"", name);
@@ -224,37 +160,22 @@ static xcvm_status read_outputs(const reader *r, const xcs_json *outputs)
     return XCVM_OK;
 }
 
-/* The parameters of a request, with the meanings that Triton gives them. */
 static xcvm_status read_parameters(xcs_infer *infer, const xcs_json *parameters, xcvm_error *error)
 {
-    /* Priority 1 runs first. */
-    enum { DEFAULT_PRIORITY = 10 };
-    int64_t timeout_us = 0, priority = 0, sequence;
-    const xcs_json *value = xcs_json_get(parameters, "timeout");
-    XCVM_CHECK(error, value == NULL || (xcs_json_integer(value, &timeout_us) && timeout_us >= 0), INVALID_ARGUMENT,
-               "\"timeout\" is not a number of microseconds");
-    infer->timeout_ns = timeout_us < INT64_MAX / 1000 ? (uint64_t)timeout_us * 1000 : 0;
-    value = xcs_json_get(parameters, "priority");
-    XCVM_CHECK(error, value == NULL || (xcs_json_integer(value, &priority) && priority >= 0 && priority <= INT32_MAX),
-               INVALID_ARGUMENT, "\"priority\" is not a natural number");
-    infer->priority = (int)-(priority != 0 ? priority : DEFAULT_PRIORITY);
-    value = xcs_json_get(parameters, "sequence_id");
-    const char *name = xcs_json_string(value);
-    if (xcs_json_integer(value, &sequence)) {
-        if (sequence != 0) /* 0: none */
-            snprintf(infer->client, sizeof infer->client, "%lld", (long long)sequence);
-    } else {
-        XCVM_CHECK(error, value == NULL || (name != NULL && strlen(name) < sizeof infer->client), INVALID_ARGUMENT,
-                   "\"sequence_id\" is neither a number nor a string of less than %zu bytes", sizeof infer->client);
-    }
-    if (name != NULL)
-        strcpy(infer->client, name);
-    static const char *const flags[] = {"sequence_start", "sequence_end", "binary_data_output"};
-    bool *const to[] = {&infer->client_begins, &infer->client_ends, &infer->binary_outputs};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        value = xcs_json_get(parameters, flags[i]);
-        XCVM_CHECK(error, value == NULL || xcs_json_bool(value, to[i]), INVALID_ARGUMENT, "\"%s\" is not a boolean",
-                   flags[i]);
+    xcs_infer_set_defaults(infer);
+    for (size_t i = 0; xcs_parameter_name(i) != NULL; i++) {
+        const xcs_json *json = xcs_json_get(parameters, xcs_parameter_name(i));
+        xcs_parameter value = {.kind = XCS_PARAMETER_OTHER};
+        if (json == NULL)
+            continue;
+        value.text = xcs_json_string(json);
+        if (value.text != NULL)
+            value.kind = XCS_PARAMETER_TEXT;
+        else if (xcs_json_integer(json, &value.integer))
+            value.kind = XCS_PARAMETER_INTEGER;
+        else if (xcs_json_bool(json, &value.boolean))
+            value.kind = XCS_PARAMETER_BOOL;
+        XCVM_TRY(xcs_infer_set_parameter(infer, xcs_parameter_name(i), &value, error));
     }
     return XCVM_OK;
 }
