@@ -13,6 +13,7 @@ package=build/web/package
 rm -rf "$package"
 mkdir -p "$package"
 cp -r web/js web/playground web/package.json LICENSE "$package"
+cp compiler/export_c/javascript/source.js "$package/js"
 cp docs/web.md "$package/README.md"
 cp build/web/xcvm.wasm build/web/xcvm-compiler.wasm "$package/js"
 
