@@ -1,9 +1,10 @@
 # cmake -DOUTPUT=file.c -DNAME=symbol -DINPUTS="a.h;b.h" -P embed.cmake: concatenates the inputs, without their includes
-# of each other, as a C string.
+# and exports, as a C string.
 set(text "")
 foreach(input ${INPUTS})
   file(READ ${input} one)
   string(REGEX REPLACE "#include \"[^\"]*\"\n" "" one "${one}")
+  string(REGEX REPLACE "\nexport {[^}]*};\n" "" one "${one}")
   string(APPEND text "${one}")
 endforeach()
 file(WRITE ${OUTPUT}.txt "${text}")

@@ -220,11 +220,30 @@ static void write_steps(xcc_c_export *x)
 
 /* ---- The entry ---- */
 
+static xcvm_status check_include(const char *name, const char *what, xcvm_error *error)
+{
+    for (const char *at = name; at != NULL && *at != '\0'; at++)
+        XCVM_CHECK(error, *at != '"' && *at != '\\' && (unsigned char)*at >= ' ', INVALID_ARGUMENT,
+                   "%s contains \", \\ or a control character, which cannot be in an #include", what);
+    return XCVM_OK;
+}
+
 static xcvm_status check_options(const xcc_export_c_options *o, xcvm_error *error)
 {
     XCVM_CHECK(error, o != NULL && o->size == sizeof *o && o->source.call != NULL && o->header.call != NULL,
                INVALID_ARGUMENT,
                "the options need sinks for source and header, and size = sizeof(xcc_export_c_options)");
+    const bool module = o->script.call != NULL;
+    XCVM_CHECK(
+        error,
+        module == (o->types.call != NULL) &&
+            (!module || (o->weights.call != NULL && o->weights_name != NULL && o->module_name != NULL &&
+                         o->arena_in == NULL && !o->with_main)),
+        INVALID_ARGUMENT,
+        "an ES module needs sinks for script, types and weights, weights_name and module_name, but neither arena_in "
+        "nor with_main");
+    XCVM_TRY(check_include(o->header_name, "the header's name", error));
+    XCVM_TRY(check_include(o->weights_name, "the name of the weights", error));
     const char *const names[] = {o->name, o->arena_in};
     for (size_t i = 0; i < 2; i++) {
         const char *name = names[i];
@@ -243,9 +262,6 @@ static xcvm_status check_options(const xcc_export_c_options *o, xcvm_error *erro
                    strcmp(o->arena_in, taken[i]) != 0 && strncmp(o->arena_in, "in_", 3) != 0 &&
                        strncmp(o->arena_in, "out_", 4) != 0,
                    INVALID_ARGUMENT, "%s is a name that the C has already", o->arena_in);
-    for (const char *at = o->header_name; at != NULL && *at != '\0'; at++)
-        XCVM_CHECK(error, *at != '"' && *at != '\\' && (unsigned char)*at >= ' ', INVALID_ARGUMENT,
-                   "the header's name cannot stand in an #include");
     return XCVM_OK;
 }
 
@@ -274,6 +290,7 @@ xcvm_status xcc_export_c(const void *program, size_t count, const xcc_export_c_o
     XCVM_TRY(xcvm_program_load(program, count, &load, &loaded, error));
     const xcvm_allocator *allocator = xcvm_allocator_or_default(o.allocator);
     xcc_c_export x = {.file = program,
+                      .file_bytes = count,
                       .program = loaded,
                       .image = &loaded->image,
                       .options = &o,

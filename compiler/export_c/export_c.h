@@ -86,6 +86,7 @@ typedef enum xcc_c_kind { XCC_C_INPUTS, XCC_C_OUTPUTS, XCC_C_STATES, XCC_C_KINDS
 
 typedef struct xcc_c_export {
     const char *file; /* the program's bytes */
+    size_t file_bytes;
     const xcvm_program *program;
     const xcvm_image *image;
     const xcc_export_c_options *options;
@@ -169,6 +170,10 @@ const char *xcc_c_upper(xcc_c_export *x, const char *name);
 const xcvm_value *xcc_c_output_value(const xcc_c_export *x, size_t index);
 /* A main that does runs on files. */
 void xcc_c_write_main(xcc_c_export *x, xcc_c_text *to);
+/* The functions that a WebAssembly module exports; the ES module that calls them, and its TypeScript declarations. */
+void xcc_c_write_exports(xcc_c_export *x, xcc_c_text *to);
+void xcc_c_write_script(xcc_c_export *x, xcc_c_text *to);
+void xcc_c_write_types(xcc_c_export *x, xcc_c_text *to);
 /* Sends header, source and weights to the options' sink, once all instructions are written. */
 xcvm_status xcc_c_write_files(xcc_c_export *x);
 /* Formats in the arena; never NULL. */

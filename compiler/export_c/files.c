@@ -368,7 +368,8 @@ static int output_blocks(const xcc_c_export *x)
 xcvm_status xcc_c_write_files(xcc_c_export *x)
 {
     xcc_c_text rest = {.allocator = x->arena.allocator}, top = {.allocator = x->arena.allocator},
-               header = {.allocator = x->arena.allocator};
+               header = {.allocator = x->arena.allocator}, script = {.allocator = x->arena.allocator},
+               types = {.allocator = x->arena.allocator};
     if (x->tables.count > 0)
         xcc_c_put_bytes(&rest, x->tables.at, x->tables.count);
     if (in_section(x))
@@ -380,6 +381,12 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
     write_errors(x, &rest);
     if (x->options->with_main)
         xcc_c_write_main(x, &rest);
+    const bool module = x->options->script.call != NULL;
+    if (module) {
+        xcc_c_write_exports(x, &rest);
+        xcc_c_write_script(x, &script);
+        xcc_c_write_types(x, &types);
+    }
     write_header(x, &header);
     xcc_c_put(&top,
               "/* Written by xcvm compile --emit c. */\n#include \"%s\"\n\n#include <math.h>\n#include <stddef.h>\n%s"
@@ -394,10 +401,13 @@ xcvm_status xcc_c_write_files(xcc_c_export *x)
     else
         xcc_c_put(&top, "\n#define XC_OUTPUT_BLOCKS %d\n", output_blocks(x));
     bool sent = xcc_c_take_functions(&top, &rest, &x->arena) && !x->body.failed && !rest.failed && !x->tables.failed &&
-                !header.failed;
+                !header.failed && !script.failed && !types.failed;
     const bool made = sent;
     sent = sent && send(x->options->header, &header) && send(x->options->source, &top) && write_constants(x) &&
-           send(x->options->source, &rest) && write_weights(x);
+           send(x->options->source, &rest) && write_weights(x) &&
+           (!module || (send(x->options->script, &script) && send(x->options->types, &types)));
+    xcc_c_text_release(&script);
+    xcc_c_text_release(&types);
     xcc_c_text_release(&rest);
     xcc_c_text_release(&top);
     xcc_c_text_release(&header);

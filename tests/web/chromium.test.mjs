@@ -1,20 +1,24 @@
 /* The package in headless Chromium, in a page and in a worker, under a strict content security policy, with and without
  * cross-origin isolation. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { linear, packageDir, root } from './support.mjs';
+import { command, linear, packageDir, root } from './support.mjs';
 
 const { chromium } = createRequire(path.join(root, 'build/node_modules/'))('playwright-core');
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.wasm': 'application/wasm' };
+const networks = mkdtempSync(path.join(tmpdir(), 'xcvm-chromium-'));
 let server, browser, address, isolated = false;
 
 function answer(request, response) {
     const name = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
     const file = name === '/model.onnx' ? path.join(root, 'tests/fuzz/corpus/model/softmax_axis_0.onnx')
+        : name.startsWith('/networks/') ? path.join(networks, name.slice('/networks/'.length))
         : name.startsWith('/package/') ? path.join(packageDir, name.slice('/package/'.length)) : path.join(root, 'tests/web', name);
     const text = name === '/' ? '<!doctype html><title>test</title>' : name === '/linear.xcvm' ? linear : null;
     if (name.includes('..') || (text === null && !existsSync(file))) {
@@ -40,6 +44,7 @@ before(async () => {
 after(async () => {
     await browser?.close();
     server?.close();
+    rmSync(networks, { recursive: true });
 });
 
 for (const isolation of [false, true])
@@ -58,6 +63,26 @@ for (const isolation of [false, true])
         assert.deepEqual(refused, []);
         await page.context().close();
     });
+
+test('a network exported as WebAssembly', async () => {
+    const { status, stderr } = spawnSync(command, ['compile', path.join(root, 'examples/digits/model.onnx'), '--dim', 'batch=1', '--emit', 'wasm',
+        '-o', path.join(networks, 'digits.wasm')], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    isolated = false;
+    const page = await (await browser.newContext()).newPage();
+    await page.goto(address);
+    const [values, module, bytes] = await page.evaluate(async () => {
+        const { inputs, load, outputs } = await import('/networks/digits.mjs'), run = (network) =>
+            [...network.run({ [inputs[0].name]: Float32Array.from({ length: inputs[0].dims.reduce((a, b) => a * b, 1) }, (_, i) => i % 7) })[outputs[0].name].data];
+        const response = await fetch('/networks/digits.wasm');
+        return [run(await load()), run(await load(await WebAssembly.compile(await response.clone().arrayBuffer()))), run(await load(response))];
+    });
+    assert.equal(values.length, 10);
+    assert.ok(values.every(Number.isFinite));
+    assert.deepEqual(module, values);
+    assert.deepEqual(bytes, values);
+    await page.context().close();
+});
 
 test('the playground: load, run, profile, step, and a model', async () => {
     isolated = false;

@@ -5,6 +5,8 @@ import path from 'node:path';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const packageDir = process.env.XCVM_WEB_PACKAGE ?? path.join(root, 'build/web/package');
+/* The command, which exports networks. */
+export const command = process.env.XCVM_COMMAND ?? path.join(root, 'build/release/tools/xcvm');
 /* Models and hostile files beside the tree. */
 export const shared = process.env.XCVM_SHARED ?? path.join(root, '../shared');
 export const load = (file) => import(pathToFileURL(path.join(packageDir, 'js', file)));

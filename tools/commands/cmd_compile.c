@@ -9,6 +9,7 @@
 #include "run/gradients.h"
 #include "run/isa_choices.h"
 #include "run/program.h"
+#include "run/wasm_files.h"
 #include "training/training_options.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -39,7 +40,7 @@ static const struct option options[] = {
      "On a processor without it, the plain instructions run. The rest of a program is the same for all targets"},
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
      "the C compiler of the kernel library, for example \"ccache gcc\". Without it: $CC, cc, or aarch64-linux-gnu-gcc "
-     "for that target"},
+     "for that target. With --emit wasm, the clang to use instead of clang-19"},
     {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library to this file (implies --kernel-library)"},
     BACKPROP_OPTION(
@@ -313,16 +314,18 @@ static int compile_all(struct compilation *programs, size_t count)
     return code;
 }
 
-/* Compiles the program to export, or reads it if the file is a program already. */
+/* Compiles the program to export as C or WebAssembly, or reads it if the file is a program already. */
 static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
 {
     const struct request *request = compilation->request;
     const struct compile_flags *flags = request->flags;
-    const bool for_any = strcmp(flags->target, defaults.target) == 0;
+    const bool wasm = emits_wasm(&flags->c), for_any = !wasm && strcmp(flags->target, defaults.target) == 0;
     struct model_flags model = flags->model;
     struct buffer program = {0};
     enum file_kind kind;
     const struct read_limits limits = reading_limits(&flags->limits);
+    if (wasm)
+        TRY(wasm_compiler_check(flags->cc, limits.until, error));
     if (for_any)
         model.layout = "plain";
     /* The C may run on another machine, and must not depend on this one. */
@@ -333,7 +336,9 @@ static xcvm_status write_c(struct compilation *compilation, xcvm_error *error)
         status = file_read(request->path, &limits, &program, error);
     else if (status == XCVM_OK)
         status = compile_to(compilation, &model, (xcvm_sink){buffer_sink, &program}, error);
-    if (status == XCVM_OK)
+    if (status == XCVM_OK && wasm)
+        status = wasm_files_write(&program, flags->cc, flags->output, limits.until, error);
+    else if (status == XCVM_OK)
         status = c_files_write(&flags->c, &program, for_any ? NULL : flags->target, flags->output, error);
     buffer_release(&program);
     return status;
@@ -373,7 +378,7 @@ static int compile(const struct compile_flags *flags, const char *path)
         code = report_usage("--state needs OUTPUT:INPUT, the names of an output and of an input");
     else if (!vjps_parse(&flags->vjps, &request.vjps))
         code = report_usage("--vjp needs FUNCTION=NAME");
-    else if (emits_c(&flags->c))
+    else if (emits_c(&flags->c) || emits_wasm(&flags->c))
         code = export_c(&programs[0]);
     else
         code = compile_all(programs, flags->two_phase ? 2 : 1);
@@ -397,8 +402,9 @@ static int check_flags(const struct compile_flags *flags)
 {
     xcvm_error error = {.pc = -1};
     const bool targets = strcmp(flags->target, defaults.target) != 0 && !emits_c(&flags->c);
-    if (!makes_library(flags) && (flags->cc != NULL || targets))
-        return report_usage("--%s has no effect without --kernel-library", flags->cc != NULL ? "cc" : "target");
+    const bool compiles = flags->cc != NULL && !emits_wasm(&flags->c);
+    if (!makes_library(flags) && (compiles || targets))
+        return report_usage("--%s has no effect without --kernel-library", compiles ? "cc" : "target");
     if (flags->backprop && flags->train != NULL)
         return report_usage("--backprop and --train exclude each other: they make different programs");
     const bool learns = flags->backprop || flags->train != NULL;
@@ -426,8 +432,9 @@ static int check_flags(const struct compile_flags *flags)
     int code = recomputation_check(&flags->recomputation);
     if (code != EXIT_OK)
         return code;
-    if (flags->two_phase && emits_c(&flags->c))
-        return report_usage("--two-phase and --emit c exclude each other: C contains one program");
+    if (flags->two_phase && (emits_c(&flags->c) || emits_wasm(&flags->c)))
+        return report_usage("--two-phase and --emit %s exclude each other: the output contains one program",
+                            flags->c.emit);
     return c_flags_check(&flags->c, flags->output, makes_library(flags));
 }
 
@@ -447,10 +454,13 @@ static int execute_compile(const void *own, const struct arguments *arguments)
         return code;
     /* --dump-after and --report do not need an output. */
     struct compile_flags chosen = *flags;
-    if (chosen.output == NULL && (chosen.dump_after != NULL || chosen.report))
+    const bool several_files = emits_c(&flags->c) || emits_wasm(&flags->c);
+    if (chosen.output == NULL && !several_files && (chosen.dump_after != NULL || chosen.report))
         chosen.output = "/dev/null";
     if (chosen.output == NULL)
-        return report_usage("the output is missing. Add -o PROG");
+        return report_usage("the output is missing. Add -o %s", emits_c(&flags->c)      ? "NET.c"
+                                                                : emits_wasm(&flags->c) ? "NET.wasm"
+                                                                                        : "PROG");
     if (file_is_same(chosen.output, arguments->items[0]))
         return report_usage("%s is the model itself. The output must be another file", chosen.output);
     code = c_flags_check_name(&flags->c, chosen.output);
@@ -473,6 +483,7 @@ static const struct example examples[] = {
      "keep the keys and values of a language model in the session"},
     {"model.onnx --emit c -o net.c --with-main --dim batch=1", "export as C for any processor, with a main function"},
     {"network.onnx --train adam --dim N=64 --emit c -o step.c --with-main", "export a training step as C"},
+    {"model.onnx --emit wasm -o net.wasm --dim batch=1", "export as one WebAssembly module with its weights"},
     {"model.onnx --emit onnx -o plain.onnx", "export a simplified ONNX model"},
     {"model.onnx --dump-after fuse_ops", "print the graph after a pass"},
 };

@@ -13,11 +13,14 @@
 #include <string.h>
 
 const struct option c_options[] = {
-    {"emit", 0, "program|c|onnx", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
-     "the kind of output. A program, or C99 source that computes the same without the library (-o NET.c writes NET.c "
-     "and NET.h), or an ONNX model of the graph before operator fusion. For C, MODEL may also be a program. With "
-     "--target, the C uses the vectors of that instruction set and channels in blocks. Without it, the C is for any "
-     "processor, smaller and slower"},
+    {"emit", 0, "program|c|wasm|onnx", OPTION_CHOICE, offsetof(struct c_flags, emit), 0, 0,
+     "the kind of output. With c, it is C99 source that computes the same without the library: -o NET.c writes NET.c "
+     "and NET.h. With wasm, it is a WebAssembly module of this C with its weights: -o NET.wasm also writes the ES "
+     "module "
+     "NET.mjs and the TypeScript declarations NET.d.mts. With onnx, it is an ONNX model of the graph before operator "
+     "fusion. For C and WebAssembly, MODEL may also be a program. With --target, the C uses the vectors of that "
+     "instruction set and channels in blocks. Without it, the C is for any processor, smaller and slower. WebAssembly "
+     "uses SIMD, and needs clang 19 with lld and wasi-libc"},
     {"weights-file", 0, "FILE", OPTION_FILE, offsetof(struct c_flags, weights_file), 0, 0,
      "with --emit c or onnx, write the constants to this file. C maps, links or reads it. An ONNX model needs it in "
      "its own directory"},
@@ -32,11 +35,14 @@ const struct option c_options[] = {
 
 bool emits_c(const struct c_flags *flags) { return strcmp(flags->emit, "c") == 0; }
 bool emits_onnx(const struct c_flags *flags) { return strcmp(flags->emit, "onnx") == 0; }
+bool emits_wasm(const struct c_flags *flags) { return strcmp(flags->emit, "wasm") == 0; }
 
 int c_flags_check_name(const struct c_flags *flags, const char *output)
 {
     if (!emits_c(flags) && file_has_suffix(output, ".c"))
         return report_usage("%s: the name is one of C source. Add --emit c", output);
+    if (!emits_wasm(flags) && file_has_suffix(output, ".wasm"))
+        return report_usage("%s: the name is one of a WebAssembly module. Add --emit wasm", output);
     if (!emits_onnx(flags) && file_has_suffix(output, ".onnx"))
         return report_usage("%s: the name is one of an ONNX model. Add --emit onnx, or name the program %.*s.bin",
                             output, (int)(strlen(output) - 5), output);
@@ -52,9 +58,11 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
                                                                           : NULL;
     if (!emits_c(flags) && given != NULL)
         return report_usage("--%s has no effect without --emit c", given);
-    if ((emits_c(flags) || emits_onnx(flags)) && is_fused)
-        return report_usage("--kernel-library makes a kernel library, which %s not use",
-                            emits_c(flags) ? "exported C does" : "an ONNX model does");
+    if (is_fused && strcmp(flags->emit, "program") != 0)
+        return report_usage("--kernel-library makes a kernel library, which %s does not use",
+                            emits_c(flags)      ? "exported C"
+                            : emits_wasm(flags) ? "a WebAssembly module"
+                                                : "an ONNX model");
     if (emits_onnx(flags) && flags->weights_file != NULL && output != NULL) {
         char *folder = file_folder(flags->weights_file), *model_folder = file_folder(output);
         const bool together = strcmp(folder, model_folder) == 0;
@@ -66,6 +74,8 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
     }
     if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
         return report_usage("%s: the name of C source must end in .c", output);
+    if (emits_wasm(flags) && output != NULL && !file_has_suffix(output, ".wasm"))
+        return report_usage("%s: the name of a WebAssembly module must end in .wasm", output);
     return EXIT_OK;
 }
 
