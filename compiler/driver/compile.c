@@ -421,7 +421,8 @@ xcvm_status xcc_compile_graph(xcc_module *m, const xcc_options *options, xcvm_si
     m->budget.limit = o.limits.memory_bytes;
     m->deadline_ns = o.limits.timeout_ns != 0 ? xcc_deadline_within(m, o.limits.timeout_ns) : 0;
     m->cancelled = o.cancelled;
-    xcc_parameters_freeze(m);
+    if (!o.backprop && o.train == NULL)
+        xcc_parameters_freeze(m);
     const xcvm_status status = compile_module(m, sink, report);
     xcc_name_limit(m, status);
     m->options = before;

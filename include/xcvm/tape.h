@@ -214,6 +214,9 @@ XCVM_API xcvm_var xcvm_tape_constant(xcvm_tape *tape, xcvm_dtype dtype, int rank
                                      const void *data);
 XCVM_API xcvm_var xcvm_tape_parameter(xcvm_tape *tape, xcvm_dtype dtype, int rank, const int64_t *dims,
                                       const void *data);
+/* Names a parameter of a building tape. Its gradient, its state in training and its initializer in ONNX have the name.
+ * The name must not belong to another value. */
+XCVM_API XCVM_MUST_USE xcvm_status xcvm_var_set_name(xcvm_tape *tape, xcvm_var v, const char *name, xcvm_error *error);
 /* Creates a rank-0 tensor of a real type or bool. */
 XCVM_API xcvm_var xcvm_tape_scalar(xcvm_tape *tape, xcvm_dtype dtype, double number);
 /* Creates a constant from any value. Counted storage is shared; other elements are copied. */

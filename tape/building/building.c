@@ -159,6 +159,21 @@ static tape_variable *build_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype
     return tape_building_variable(t, v);
 }
 
+xcvm_status xcvm_var_set_name(xcvm_tape *tape, xcvm_var v, const char *name, xcvm_error *error)
+{
+    TAPE_BEGIN(tape, xcvm_var_set_name, error);
+    xcvm_tape *t = tape;
+    const tape_variable *variable = tape_resolve(t, v, "the parameter");
+    xcc_value *value = variable != NULL ? tape_building_value(t, variable) : NULL;
+    if (value == NULL)
+        return tape_report(t, error);
+    XCVM_CHECK(error, value->kind == XCC_PARAMETER, INVALID_ARGUMENT,
+               "the variable is no parameter of the program; only parameters have names");
+    XCVM_CHECK(error, name != NULL && name[0] != '\0' && xcc_table_lookup(&t->module.value_names, name) == NULL,
+               INVALID_ARGUMENT, "a parameter needs a name of its own, not '%.200s'", name != NULL ? name : "");
+    return tape_latch_failure(t, xcc_value_rename(value, name)) == XCVM_OK ? XCVM_OK : tape_report(t, error);
+}
+
 /* ---- Gradients ---- */
 
 static xcvm_status build_gradients(xcvm_tape *t, const tape_backward_request *q)

@@ -200,6 +200,13 @@ void fuzz_xcvm_var_release(tape_fuzz *f) { xcvm_var_release(any_tape(f), fuzz_va
 void fuzz_xcvm_var_detach(tape_fuzz *f) { fuzz_keep(f, xcvm_var_detach(any_tape(f), fuzz_variable(f))); }
 void fuzz_xcvm_var_unchain(tape_fuzz *f) { xcvm_var_unchain(any_tape(f), fuzz_variable(f)); }
 
+void fuzz_xcvm_var_set_name(tape_fuzz *f)
+{
+    static const char *const names[] = {"w", "b", "", NULL};
+    xcvm_error error;
+    fuzz_note(f, xcvm_var_set_name(any_tape(f), fuzz_float(f), names[fuzz_pick(f, 4)], &error), &error);
+}
+
 void fuzz_xcvm_var_set_requires_gradient(tape_fuzz *f)
 {
     xcvm_error error;

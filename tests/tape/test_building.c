@@ -98,6 +98,35 @@ static network make_network(xcvm_tape *t, xcvm_var x)
 }
 
 /* The same functions build the program and compute values and gradients, with a dynamic batch size. */
+START_TEST(names_of_parameters)
+{
+    xcvm_tape *t = open_building();
+    xcvm_error error;
+    const xcvm_var w = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(3, 4));
+    const xcvm_var v = xcvm_tape_parameter(t, XCVM_F32, 1, DIMS(2), F32S(1, 1));
+    const xcvm_var x = xcvm_tape_input(t, "x", XCVM_F32, 1, DIMS(2), NULL);
+    ck_assert_int_eq(xcvm_var_set_name(t, w, "l.W", &error), XCVM_OK);
+    ck_assert_int_eq(xcvm_var_set_name(t, v, "l.W", &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_var_set_name(t, v, NULL, &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_var_set_name(t, x, "y", &error), XCVM_INVALID_ARGUMENT);
+    ck_assert_int_eq(xcvm_var_set_name(t, v, "l.v", &error), XCVM_OK);
+    const xcvm_var y = xcvm_Mul(t, xcvm_Mul(t, x, w), v);
+    const xcvm_tape_output outputs[] = {{"loss", xcvm_ReduceSum(t, y, XCVM_ABSENT, .keepdims = 0)}};
+    const xcc_options options = {.size = sizeof options, .optimization = -1, .backprop = true};
+    test_bytes bytes = {NULL, 0, 0};
+    xcvm_program *program;
+    ck_assert_msg(xcvm_tape_compile(t, 1, outputs, &options, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error) ==
+                      XCVM_OK,
+                  "%s", error.message);
+    ck_assert_int_eq(xcvm_program_load(bytes.at, bytes.length, NULL, &program, &error), XCVM_OK);
+    ck_assert_str_eq(xcvm_program_output_at(program, 1)->name, "grad_out@l.W");
+    ck_assert_str_eq(xcvm_program_output_at(program, 2)->name, "grad_out@l.v");
+    xcvm_program_destroy(program);
+    test_bytes_free(&bytes);
+    xcvm_tape_destroy(t);
+}
+END_TEST
+
 START_TEST(types_of_variables)
 {
     xcvm_tape *t = open_building();
@@ -397,7 +426,8 @@ END_TEST
 Suite *suite_tape_building(void);
 Suite *suite_tape_building(void)
 {
-    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, lstm_cells, types_of_variables, refused);
+    Suite *suite = SUITE_OF("tape_building", networks_and_their_gradients, lstm_cells, names_of_parameters,
+                            types_of_variables, refused);
     TCase *control = tcase_create("control");
     /* As programs, and through ONNX models. */
     tcase_add_loop_test(control, branches, 0, 2);

@@ -78,12 +78,14 @@ static xcvm_var make(tape_object *self, const xcvm_value *value, bool parameter)
 
 static PyObject *tensor_variable(tape_object *self, PyObject *args, PyObject *keywords, bool parameter)
 {
-    static char *names[] = {"data", "dtype", NULL};
+    static char *names[] = {"data", "dtype", NULL, NULL};
     PyObject *object, *dtype_object = Py_None;
+    const char *name = NULL;
     xcvm_dtype dtype;
     xcvm_var v;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, parameter ? "O|O:parameter" : "O|O:constant", names, &object,
-                                     &dtype_object) ||
+    names[2] = parameter ? "name" : NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, parameter ? "O|Oz:parameter" : "O|O:constant", names, &object,
+                                     &dtype_object, &name) ||
         dtype_read(self->state, dtype_object, XCVM_NO_DTYPE, &dtype) < 0 || !tape_begin(self))
         return NULL;
     if (!parameter && number_variable(self, object, dtype, &v) != 0)
@@ -94,6 +96,11 @@ static PyObject *tensor_variable(tape_object *self, PyObject *args, PyObject *ke
     v = make(self, value, parameter);
     xcvm_value_release(value);
     self->state->api->trash_empty(self->state->api->state->trash);
+    xcvm_error error;
+    if (name != NULL && xcvm_var_set_name(self->tape, v, name, &error) != XCVM_OK) {
+        tape_raise(self, &error);
+        return NULL;
+    }
     return variable_create(self, v, parameter ? VARIABLE_PARAMETER : VARIABLE_CONSTANT, NULL);
 }
 

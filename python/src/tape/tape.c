@@ -509,7 +509,8 @@ static PyMethodDef methods[] = {
      "call(name, inputs, attributes=None, outputs=None, into=None)\n--\n\nCall an instruction; see INSTRUCTIONS."},
     {"constant", FUNCTION(tape_constant), KEYWORDS, "constant(data, dtype=None)\n--\n\nMake a constant of an array."},
     {"parameter", FUNCTION(tape_parameter), KEYWORDS,
-     "parameter(data, dtype=None)\n--\n\nMake a parameter, which has a gradient, of an array."},
+     "parameter(data, dtype=None, name=None)\n--\n\nMake a parameter, which has a gradient, of an array. Parameters of "
+     "building tapes may have a name."},
     {"value", FUNCTION(tape_value), METH_O,
      "value(object, /)\n--\n\nMake a constant of any value: Tensor, list (a sequence), None (an empty optional), "
      "dict."},
