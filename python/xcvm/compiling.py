@@ -111,10 +111,10 @@ def is_source(model: Any) -> bool:
     return callable(model) or hasattr(model, "forward")
 
 
-def _recorded(model: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any] | None, dims: Mapping[str, Any] | None, unroll: int) -> Any:
+def _recorded(model: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any] | None, dims: Mapping[str, Any] | None, unroll: int, fresh: bool) -> Any:
     from .source import record
 
-    return record(model, examples, keywords or {}, dims, unroll)
+    return record(model, examples, keywords or {}, dims, unroll, fresh)
 
 
 def compile(
@@ -123,6 +123,7 @@ def compile(
     keywords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Any] | None = None,
     unroll: int = 8,
+    fresh: bool = False,
     output: str | os.PathLike[str] | None = None,
     emit: str = "program",
     schedule: str | None = None,
@@ -197,6 +198,9 @@ def compile(
         For source: open dimensions, as ``{"x": {0: xcvm.dim("n")}}``. Other sizes are those of the examples.
     unroll : int
         For source: loops over constant ranges of at most this many rounds are unrolled.
+    fresh : bool
+        For source: each call starts from the attributes, globals and lists that exist when the program is compiled, and its
+        changes of them are dropped. Without it, source that reads and changes them is refused.
     output : path, optional
         A file that the result is written to as well. With `emit` "c", NAME.c, beside which NAME.h is written.
     emit : {"program", "c", "onnx"}
@@ -222,10 +226,10 @@ def compile(
     """
     given = dict(locals())
     if is_source(model):
-        model = _recorded(model, examples, keywords, dims, unroll)
+        model = _recorded(model, examples, keywords, dims, unroll, fresh)
     elif examples or keywords or dims:
         raise TypeError("example arguments belong to functions and modules, not to files of models")
-    own = ("model", "examples", "keywords", "dims", "unroll", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
+    own = ("model", "examples", "keywords", "dims", "unroll", "fresh", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
     if list_passes:
         return lists()["passes"]
     options = compiler_options({name: value for name, value in given.items() if name not in own})

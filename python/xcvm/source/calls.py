@@ -15,6 +15,7 @@ from typing import Any
 from . import emit
 from .core import BREAK, CONTINUE, NONE, NORMAL, RAISE, RETURN
 from .errors import NeedsConstant, PythonError, Refusal, nearest
+from .graph import GraphValue, Type
 from .heap import DICT, ITEMS, KIND, RESULT, YIELDED
 from .operators import Operators
 from .read import definition_of, is_generator, local_names
@@ -164,9 +165,13 @@ class Calls(Operators):
     def wrap_array(self, value: Any, library: str) -> Array:
         found = self.live_storages.get(id(value))
         if found is None:
-            at = self.constant(numpy_array(value, library))
-            if at.array.nbytes > 1024 or not at.name:
-                at.name = at.name or self.parameter_names.get(id(value), "")
+            array = numpy_array(value, library)
+            name = self.parameter_names.get(id(value), "")
+            if name:
+                # Parameters of equal elements are not one value: each has its gradient.
+                at = GraphValue(Type(emit.dtype_of(array.dtype), tuple(array.shape)), None, name=name, array=array)
+            else:
+                at = self.constant(array)
             storage = Storage(0, at, value)
             self.live_storages[id(value)] = found = (value, storage)
         return Array(found[1], library)
@@ -303,7 +308,7 @@ class Calls(Operators):
 
     def user_getattr(self, cls: Any) -> bool:
         hook = self.class_attribute(cls, "__getattr__")
-        return isinstance(hook, types.FunctionType) and hook.__module__.split(".")[0] != "torch"
+        return isinstance(hook, types.FunctionType) and hook.__module__.split(".")[0] not in ("torch", "chainer")
 
     def defined_or_raise(self, value: Choice, error: Exception) -> Value:
         """Return what a name was assigned; on paths where it was not, the program raises."""

@@ -50,6 +50,7 @@ class Options:
     def __init__(self, unroll: int = 8, most_rounds: int = 20000, depth: int = 150) -> None:
         # Loops over a constant range of at most this many rounds are unrolled.
         self.unroll = unroll
+        self.plain_unroll = unroll
         self.most_rounds = most_rounds
         self.depth = depth
 
@@ -80,6 +81,8 @@ class Core:
         self.captures: list[Storage] = []
         # Cells of live objects whose values were read before the program wrote to them.
         self.live_reads: dict[tuple[Object, Any], Value] = {}
+        # Storages of NumPy arrays of rank 0 that are no scalars, so that they can be changed in place.
+        self.boxes: set[Storage] = set()
         self.library = "numpy"
         self.parameter_names: dict[int, str] = {}
         self.attempts = 0
@@ -253,6 +256,11 @@ class Core:
     def array(self, at: GraphValue, library: str = "", live: Any = None) -> Array:
         """Return a new array with its own storage."""
         return Array(Storage(self.heap.next_serial(), at, live), library or self.library)
+
+    def boxed(self, array: Array) -> Array:
+        """Note that an array of rank 0 is no scalar of NumPy, which would be immutable."""
+        self.boxes.add(array.storage)
+        return array
 
     def storage_value(self, storage: Storage) -> GraphValue:
         value = self.heap.read(storage, DATA)

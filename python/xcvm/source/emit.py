@@ -45,6 +45,8 @@ def _item_dims(a: Dims, b: Dims) -> Dims:
 
 def _infer_sequence(name: str, types: Sequence[Type], attributes: dict[str, Any]) -> list[Type] | None:
     """Types of the instructions on sequences, whose items may differ in shape."""
+    if name == "SequenceUnpad" and types[0].dims is not None:
+        return [Type(types[0].dtype, (None, *types[0].dims[2:]), True)]
     if name == "SequenceConstruct":
         if not types:
             return [Type(attributes["dtype"], None, True)]
@@ -199,8 +201,10 @@ class _Player:
             import numpy
 
             array = numpy.ascontiguousarray(value.array).reshape(value.array.shape)
-            make = self.tape.parameter if value.name and array.dtype.kind == "f" else self.tape.constant
-            found = self.variables[id(value)] = make(array)
+            if value.name and array.dtype.kind == "f":
+                found = self.variables[id(value)] = self.tape.parameter(array, name=value.name)
+            else:
+                found = self.variables[id(value)] = self.tape.constant(array)
         return found
 
     def play(self, graph: Graph) -> None:

@@ -175,7 +175,7 @@ class Machine(Arrays):
             self.report(
                 Refusal(
                     f"{name} that exists before the call is read and changed, but a program keeps nothing from call to call",
-                    "Pass it as an argument and return it",
+                    "Pass it as an argument and return it, or compile with fresh=True if each call starts from what it is now",
                 )
             )
 
@@ -187,14 +187,15 @@ class Machine(Arrays):
             return self.wrap(example.value)
         library = library_of(example)
         numpy = sys.modules.get("numpy")
+        scalar = False
         if not library and numpy is not None and isinstance(example, numpy.generic):
-            library, example = "numpy", numpy.asarray(example)
+            library, example, scalar = "numpy", numpy.asarray(example), True
         if library:
             array = numpy_array(example, library)
             sizes = [self.size_name(dims, axis, size) for axis, size in enumerate(array.shape)]
             at = self.graph.parameter(Type(emit.dtype_of(array.dtype), tuple(sizes)), name)
             flat.append((name, library))
-            return self.array(at, library)
+            return self.array(at, library) if scalar else self.boxed(self.array(at, library))
         kind = number_kind(example)
         if kind:
             at = self.graph.parameter(Type(NUMBER_DTYPES[kind], ()), name)
@@ -243,6 +244,12 @@ class Machine(Arrays):
         if isinstance(value, Iteration):
             return self.result(self.new_list(self.contents_of(value)), out, within)
         if isinstance(value, Choice):
+            yes, no = value.yes, value.no
+            if isinstance(yes, Array) and isinstance(no, Array) and self.array_type(yes).dtype == self.array_type(no).dtype:
+                # Arrays of different libraries are one result.
+                arrays = yes, no
+                out.append(self.select(value.condition, lambda: self.read_array(arrays[0]), lambda: self.read_array(arrays[1])))
+                return ("array",)
             out.append(value.condition)
             return ("choice", self.result(value.yes, out, within), self.result(value.no, out, within))
         if value is UNDEFINED:
@@ -316,6 +323,8 @@ class Recorded:
     exceptions: list[BaseException]
     functions: dict[str, Callable[..., Any]]
     defaults: dict[str, Any]
+    # True if the last output tells which exception the program raised.
+    raises: bool
 
     def compile(self, options: dict[str, Any], callbacks: dict[str, Any]) -> tuple[bytes, bytes, dict[str, Any]]:
         return emit.build(self.graph, self.names, options, callbacks, self.functions)
@@ -324,6 +333,9 @@ class Recorded:
 def parameter_names(target: Any) -> dict[int, str]:
     """Return the names of a module's parameters and buffers by their identity."""
     names: dict[int, str] = {}
+    if callable(getattr(target, "namedparams", None)):
+        # Chainer's names have slashes.
+        names.update((id(value), name.strip("/").replace("/", ".")) for name, value in target.namedparams())
     for method in ("named_parameters", "named_buffers"):
         if callable(getattr(target, method, None)):
             try:
@@ -333,7 +345,7 @@ def parameter_names(target: Any) -> dict[int, str]:
     return names
 
 
-def record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int) -> Recorded:
+def record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int, fresh: bool = False) -> Recorded:
     """Interpret the source of a function, module or object with these example arguments.
 
     Raises SourceErrors with everything that cannot be compiled.
@@ -341,13 +353,13 @@ def record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], 
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 40000))
     try:
-        return _record(target, examples, keywords, dims, unroll)
+        return _record(target, examples, keywords, dims, unroll, fresh)
     finally:
         sys.setrecursionlimit(limit)
         emit.forget()
 
 
-def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int) -> Recorded:
+def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int, fresh: bool = False) -> Recorded:
     machine = Machine(Options(unroll=unroll))
     machine.parameter_names = parameter_names(target)
     for example in (*examples, *keywords.values()):
@@ -382,25 +394,36 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
                 machine.report(Refusal(f"the program always raises {type(error).__name__}: {error}"))
             else:
                 structure = machine.result(result, out)
-                machine.check_state()
+                if not fresh:
+                    machine.check_state()
     except PythonError as error:
         machine.report(Refusal(f"the program always raises {type(error.error).__name__}: {error.error}"))
     except Refusal as refusal:
         machine.report(refusal)
     if machine.problems:
         raise SourceErrors(machine.problems)
-    outputs = [f"y{index}" for index in range(len(out))] if len(out) != 1 else ["y"]
-    if len(kinds) > 1 or kinds and next(iter(kinds)) >= RAISE:
+    taken = {name for name, _ in flat}
+    outputs = [unused_name(f"y{index}" if len(out) != 1 else "y", taken) for index in range(len(out))]
+    raises = len(kinds) > 1 or next(iter(kinds)) >= RAISE
+    if raises:
         ending = machine.ending()
         out.append(machine.number_value(ending, "i64"))
-        outputs.append("error")
+        outputs.append(unused_name("error", taken))
     if not out:
         # A program has an output, even if its result is known.
         out.append(machine.constant(0, "i64"))
-        outputs = ["none"]
+        outputs = [unused_name("none", taken)]
     machine.root.results = out
     known = [*zip(names, examples), *keywords.items()]
-    return Recorded(machine.root, outputs, structure, known, flat, list(machine.exceptions), machine.host_functions, {})
+    return Recorded(machine.root, outputs, structure, known, flat, list(machine.exceptions), machine.host_functions, {}, raises)
+
+
+def unused_name(name: str, taken: set[str]) -> str:
+    """Return a name that no input has, and note it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def argument_names(target: Any, count: int) -> list[str]:

@@ -97,7 +97,7 @@ class SourceProgram(Program):
     def finish(self, outputs: list[Any]) -> Any:
         """Return the result of a call from the outputs of the run, or raise the source's exception."""
         values = list(outputs)
-        if self.recorded.names[-1:] == ["error"]:
+        if self.recorded.raises:
             code = int(values.pop().item())
             if code >= 4:
                 raise self.recorded.exceptions[code - 4]

@@ -278,8 +278,8 @@ class Statements(Expressions):
         if isinstance(old, Choice):
             return self.each(old, lambda v: self.in_place(symbol, v, value))
         if isinstance(old, Array) and symbol != "@":
-            if old.library == "numpy" and old.storage.live is None and self.array_type(old).dims == ():
-                # NumPy's scalars are immutable; arrays of rank 0 are rare.
+            if old.library == "numpy" and old.storage.live is None and old.storage not in self.boxes and self.array_type(old).dims == ():
+                # NumPy's scalars are immutable, and its functions return them for arrays of rank 0.
                 return self.binary(symbol, old, value)
             if old.library == "chainer":
                 return self.binary(symbol, old, value)
@@ -470,15 +470,18 @@ class Statements(Expressions):
             self.block(body)
             return
         item = items[0]
-        manager = self.settle(self.eval(item.context_expr))
-        row = self.tables.context(self, manager)
+        row = self.context_function(item.context_expr)
+        manager: Value = NONE
+        if row is None:
+            manager = self.settle(self.eval(item.context_expr))
+            row = self.tables.context(self, manager)
         if row is not None:
             if row == "skip":
                 return
             entered: Value = NONE
             leave: Callable[[], None] = lambda: None  # noqa: E731
-            if row == "unroll":
-                saved, self.options.unroll = self.options.unroll, self.options.most_rounds
+            if row in ("unroll", "plain"):
+                saved, self.options.unroll = self.options.unroll, self.options.most_rounds if row == "unroll" else self.options.plain_unroll
                 leave = lambda: setattr(self.options, "unroll", saved)  # noqa: E731
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, entered)
@@ -493,6 +496,21 @@ class Statements(Expressions):
             self.assign(item.optional_vars, entered)
         self.enter(items[1:], body)
         self.after_all(lambda: (self.call(exit_method, [NONE, NONE, NONE], {}), None)[1])  # type: ignore[arg-type]
+
+    def context_function(self, expression: ast.expr) -> str | None:
+        """Return the effect of a context manager that a function of a library makes, or None."""
+        if not isinstance(expression, ast.Call) or not isinstance(expression.func, (ast.Name, ast.Attribute)):
+            return None
+        owner: ast.expr = expression.func
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if not isinstance(owner, ast.Name):
+            return None
+        function = self.settle(self.eval(expression.func))
+        effect = self.tables.contexts.get(id(function.value)) if isinstance(function, Const) and not isinstance(function.value, type) else None
+        if effect == "unroll" and not all(self.constant_of(self.eval(v), "flag") for v in [*expression.args, *(k.value for k in expression.keywords)]):
+            return "plain"
+        return effect
 
     def after_all(self, run: Callable[[], None]) -> None:
         """Run something however the block ended, and keep how it ended, unless that raises."""

@@ -85,7 +85,7 @@ class Tables:
     """The tables, resolved to the live objects of the libraries that are loaded."""
 
     def __init__(self) -> None:
-        for name in ("python", "numpy", "torch", "torchvision"):
+        for name in ("python", "numpy", "torch", "torchvision", "chainer"):
             importlib.import_module(f"{__name__}.{name}")
         self.methods = {owner: METHODS.get(owner, {}) for owner in ("torch", "numpy", "chainer")}
         self.attributes = {owner: ATTRIBUTES.get(owner, {}) for owner in ("torch", "numpy", "chainer")}

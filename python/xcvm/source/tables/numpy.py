@@ -97,7 +97,7 @@ for _name, _op in {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor
 def array(m: M, object: Value, dtype: Value = NONE, copy: Value = TRUE) -> Value:
     if not m.constant_of(copy, "copy"):
         return asarray(m, object, dtype)
-    return m.array(m.tensor(object, dtype_name(m, dtype), N), N)
+    return m.boxed(m.array(m.tensor(object, dtype_name(m, dtype), N), N))
 
 
 @functions("numpy.asarray")
@@ -106,7 +106,7 @@ def asarray(m: M, a: Value, dtype: Value = NONE) -> Value:
     kind = dtype_name(m, dtype)
     if isinstance(a, Array) and a.library == N and kind in (None, m.array_type(a).dtype):
         return a
-    return m.array(m.tensor(a, kind, N), N)
+    return m.boxed(m.array(m.tensor(a, kind, N), N))
 
 
 @functions("numpy.ascontiguousarray")

@@ -88,9 +88,23 @@ def range_(m: M, start: Value, stop: Value = NONE, step: Value = Const(1)) -> Va
     elif isinstance(step, Const) and step.value < 0:
         length = m.binary("//", m.binary("-", m.binary("+", start, Const(-step.value - 1)), stop), Const(-step.value))
     else:
-        raise NeedsConstant("the step of a range must be known when the program is compiled")
+        length = _range_length(m, start, stop, step)
     at = m.op("Max", m.number_value(length, "i64"), m.constant(0, "i64"))
     return m.range_iteration(start, step, m.number(at, "int"))  # type: ignore[no-any-return]
+
+
+def _range_length(m: M, start: Value, stop: Value, step: Value) -> Value:
+    """Return the rounds of a range whose step is a value of the run."""
+
+    def fail() -> Value:
+        raise PythonError(ValueError("range() arg 3 must not be zero"))
+
+    rising = m.truth_of(m.compare(">", step, Const(0)))
+    m.branch(m.truth_of(m.compare("==", step, Const(0))), fail, lambda: NONE)
+    distance = m.branch(rising, lambda: m.binary("-", stop, start), lambda: m.binary("-", start, stop))
+    # A step of zero raises; the size keeps the division defined.
+    size = m.number(m.op("Max", m.op("Abs", m.number_value(step, "i64")), m.constant(1, "i64")), "int")
+    return m.binary("//", m.binary("+", distance, m.binary("-", size, Const(1))), size)  # type: ignore[no-any-return]
 
 
 @functions("builtins.enumerate")

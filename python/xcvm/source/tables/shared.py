@@ -162,6 +162,29 @@ def stack(m: M, values: Value, axis: Value, library: str) -> Array:
     return m.array(m.op("Concat", *[m.op("Unsqueeze", p, m.ints([number])) for p in parts], axis=number), library)
 
 
+def padded(m: M, sequences: Value, length: int | None, fill: Value, library: str) -> Any:
+    """Return arrays of a list stacked, each padded at its end to a length, by default the largest."""
+    contents = m.contents_of(sequences)
+    if isinstance(contents, Tuple) and contents.items:
+        parts = m.matched([m.array(m.tensor(item), library) for item in contents.items], library)
+        sizes = [part.type.dims[0] if part.type.dims else None for part in parts]
+        if all(isinstance(size, int) for size in sizes):
+            # Sizes that are known make sizes of the result that are known.
+            size = max(sizes) if length is None else length
+            if size < max(sizes):
+                raise PythonError(ValueError(f"a sequence of length {max(sizes)} does not fit in {size}"))
+            value = m.number_value(m.settle(fill), parts[0].type.dtype)
+            rows = []
+            for part, own in zip(parts, sizes):
+                rank = m.rank(part)
+                if own < size:
+                    part = m.op("Pad", part, m.ints([0] * rank + [size - own] + [0] * (rank - 1)), value, mode="constant")
+                rows.append(m.op("Unsqueeze", part, m.ints([0])))
+            return m.op("Concat", *rows, axis=0) if len(rows) > 1 else rows[0]
+    sequence = m.as_sequence(contents).parts[0]
+    return m.op("SequencePad", sequence, m.number_value(m.settle(fill), sequence.type.dtype), length=length or 0)
+
+
 def pieces(m: M, value: Array, axis: int, bounds: list[tuple[Value, Value]]) -> list[Value]:
     """Return views of ranges along an axis."""
     dots = [Slice(NONE, NONE, NONE)] * axis

@@ -21,6 +21,7 @@ from .shared import (
     floating,
     is_none,
     logical_reduce,
+    padded,
     pieces,
     reduce,
     reshape,
@@ -1150,8 +1151,7 @@ functions("torch._assert")(lambda m, condition, message: m.run_check(condition, 
 
 @functions("torch.nn.utils.rnn.pad_sequence")
 def pad_sequence(m: M, sequences: Value, batch_first: Value = FALSE, padding_value: Value = Const(0.0)) -> Value:
-    sequence = m.as_sequence(m.contents_of(sequences)).parts[0]
-    at = m.op("SequencePad", sequence, m.number_value(padding_value, sequence.type.dtype), length=0)
+    at = padded(m, sequences, None, padding_value, T)
     if not m.constant_of(batch_first):
         rank = m.rank(at)
         at = m.op("Transpose", at, perm=[1, 0, *range(2, rank)])
