@@ -310,8 +310,12 @@ static void report_outputs(const comparison *c)
             .decisions = d->count == 0,
             .likely_error = unknown,
             .likely_agree = fmin(xcc_tail_agreement(s->shares, s->squares, s->row_batches), agreement_of(d))};
-        if (q->leads != NULL && q->leads[i] != NULL && q->leads[i]->count > 0)
-            o->likely_agree = fmin(o->likely_agree, xcc_leads_agreement(q->leads[i]));
+        q->expected_agreements[q->reported_output_count - 1] = agreement_of(d);
+        if (q->leads != NULL && q->leads[i] != NULL && q->leads[i]->count > 0) {
+            const double expected = xcc_leads_agreement(q->leads[i]);
+            q->expected_agreements[q->reported_output_count - 1] = fmin(agreement_of(d), expected);
+            o->likely_agree = fmin(o->likely_agree, expected);
+        }
         if (d->count == 0)
             continue;
         o->least = d->least;

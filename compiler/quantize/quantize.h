@@ -75,6 +75,12 @@ struct xcc_quant_tensor {
     const char *quantized_name, *dequantized_name, *scale_name, *zero_point_name;
 };
 
+/* Errors of the outputs with a node and all more harmful ones in float. */
+typedef struct xcc_quant_reached {
+    double max_error, mean_error, agree;
+    bool measured;
+} xcc_quant_reached;
+
 typedef struct xcc_quant_node {
     Onnx__NodeProto *proto;
     const xcc_quant_rule *rule; /* NULL: none */
@@ -88,6 +94,7 @@ typedef struct xcc_quant_node {
     int epilogue_of;        /* inverse of epilogue */
     double least, greatest; /* bounds of a Relu or Clip */
     double harm;
+    xcc_quant_reached after;
     float *bias_change; /* bias correction */
     size_t bias_change_count;
 } xcc_quant_node;
@@ -131,7 +138,9 @@ struct xcc_quantizer {
     size_t reported_node_count;
     xcc_quantizer_output_info *reported_outputs;
     size_t reported_output_count;
+    double *expected_agreements; /* of the reported outputs: measured, or by the leads of rows if that is less */
     /* Statistics of the search. */
+    bool measured_only; /* the bounds hold for measured errors and expected agreements, and not for likely ones */
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
 };

@@ -206,7 +206,8 @@ static xcvm_status begin_model(quantizer *q, const void *bytes, size_t count)
     if (q->o.equalize)
         XCVM_TRY(xcc_quant_equalize(q));
     q->reported_outputs = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->reported_outputs);
-    if (q->reported_outputs == NULL)
+    q->expected_agreements = xcc_alloc(&q->m, (q->graph->n_output + 1) * sizeof *q->expected_agreements);
+    if (q->reported_outputs == NULL || q->expected_agreements == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(xcc_quant_place(q));
     xcc_quant_progress(q, "compile", 0);
@@ -325,6 +326,22 @@ static xcvm_status report_tensors(quantizer *q)
     return XCVM_OK;
 }
 
+static void report_node(quantizer *q, const xcc_quant_node *n, bool quantized, const char *reason)
+{
+    const double unknown = (double)NAN;
+    const xcc_quant_reached *after = &n->after;
+    q->reported_nodes[q->reported_node_count++] =
+        (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
+                                  .op = n->proto->op_type,
+                                  .quantized = quantized,
+                                  .reason = reason,
+                                  .harm = n->harm,
+                                  .kept = n->in_float,
+                                  .max_error_after = after->measured ? after->max_error : unknown,
+                                  .mean_error_after = after->measured ? after->mean_error : unknown,
+                                  .agree_after = after->measured ? after->agree : unknown};
+}
+
 static xcvm_status report_nodes(quantizer *q)
 {
     q->reported_nodes = xcc_alloc(&q->m, (q->node_count + q->body_node_count + 1) * sizeof *q->reported_nodes);
@@ -341,21 +358,11 @@ static xcvm_status report_nodes(quantizer *q)
                              : first != n    ? first->quantized ? "merged into the node before it" : first->reason
                              : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
-        q->reported_nodes[q->reported_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
-                                                                                .op = n->proto->op_type,
-                                                                                .quantized = first->quantized,
-                                                                                .reason = reason,
-                                                                                .harm = n->harm,
-                                                                                .kept = n->in_float};
+        report_node(q, n, first->quantized, reason);
     }
     for (size_t i = 0; i < q->body_node_count; i++) {
         const xcc_quant_node *n = &q->body_nodes[i];
-        q->reported_nodes[q->reported_node_count++] = (xcc_quantizer_node_info){.name = xcc_node_label(n->proto),
-                                                                                .op = n->proto->op_type,
-                                                                                .quantized = n->quantized,
-                                                                                .reason = n->reason,
-                                                                                .harm = n->harm,
-                                                                                .kept = n->in_float};
+        report_node(q, n, n->quantized, n->reason);
     }
     return XCVM_OK;
 }
@@ -419,13 +426,13 @@ static xcvm_status run_static(quantizer *q, const xcc_calibration *data)
         XCVM_TRY(xcc_quant_round(q, data, used));
     if (q->o.correct_bias)
         XCVM_TRY(xcc_quant_correct(q));
-    if (xcc_quant_is_bounded(q))
+    if (xcc_quant_is_bounded(q) || q->o.sensitivity)
         XCVM_TRY(xcc_quant_bound(q, data, &measured));
     XCVM_TRY(xcc_quant_measure(q, data, &measured, true, NULL));
     q->given = count;
     q->measured = measured.count;
     /* Measure the outputs of the written model, which may be fused differently from the model with all tensors. */
-    if (q->o.form != XCC_FORM_QDQ || xcc_quant_is_bounded(q))
+    if (q->o.form != XCC_FORM_QDQ || xcc_quant_is_bounded(q) || q->o.sensitivity)
         XCVM_TRY(xcc_quant_measure(q, data, &measured, false, NULL));
     return report_tensors(q);
 }
@@ -436,8 +443,8 @@ static xcvm_status run_without_data(quantizer *q)
     q->dynamic = q->o.activations != XCVM_F32 && xcvm_dtype_bits(q->o.weights) == 8;
     XCVM_CHECK(q->m.error, !q->o.trainable, INVALID_ARGUMENT,
                "a trainable model needs calibration data, because its scales are constants");
-    XCVM_CHECK(q->m.error, !xcc_quant_is_bounded(q) && !q->o.correct_bias, INVALID_ARGUMENT,
-               "bounds and bias correction need calibration data");
+    XCVM_CHECK(q->m.error, !xcc_quant_is_bounded(q) && !q->o.sensitivity && !q->o.correct_bias, INVALID_ARGUMENT,
+               "bounds and bias correction need calibration data, and so does the sensitivity of nodes");
     XCVM_CHECK(q->m.error, q->o.rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
                "GPTQ needs calibration data; without data weights are rounded to nearest");
     XCVM_CHECK(q->m.error, !q->dynamic || (q->o.activations == XCVM_U8 && !q->o.symmetric_activations),
@@ -555,7 +562,8 @@ void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *repo
                                  .data_batches = q->given,
                                  .method = q->method,
                                  .inference_nodes = q->inferred,
-                                 .scaled_channels = q->scaled_channels};
+                                 .scaled_channels = q->scaled_channels,
+                                 .measured_only = q->measured_only};
     for (size_t i = 0; i < q->reported_node_count; i++)
         full.quantized_nodes += q->reported_nodes[i].quantized;
     for (size_t i = 0; i < q->node_count; i++)

@@ -1,5 +1,5 @@
-/* Sensitivity analysis: sorts the sums of products by the error that each alone causes, and finds by binary search how
- * many of the most harmful have to stay float. */
+/* Sensitivity analysis: sorts the sums of products by the error that each alone causes, finds by binary search how many
+ * of the most harmful have to stay float, and returns those to integers that turn out not to matter. */
 #include "compiler/quantize/quantize.h"
 
 #include "base/clock.h"
@@ -11,6 +11,8 @@
 
 /* Held-out batches that measure a single node, for each bound: those with the greatest errors. */
 enum { JUDGED_BATCHES = 4 };
+/* Nodes that break the bounds in a row before the others are left in float. */
+enum { MOST_FAILURES = 6 };
 /* Stored outputs of the float model, which need not run again for every model. */
 enum { MOST_OUTPUT_BYTES = 64 << 20 };
 
@@ -52,13 +54,23 @@ static double worst(const quantizer *q, bool likely)
     return most;
 }
 
-/* Returns the lowest agreement, measured or extrapolated; NaN if no output has rows. */
-static double agreement(const quantizer *q)
+typedef enum agreement_kind {
+    MEASURED, /* on the held-out batches */
+    EXPECTED, /* also by the leads of their rows */
+    LIKELY,   /* by as many others in nine of ten cases */
+} agreement_kind;
+
+/* Returns the lowest agreement; NaN if no output has rows. */
+static double agreement(const quantizer *q, agreement_kind kind)
 {
     double least = (double)NAN;
-    for (size_t i = 0; i < q->reported_output_count; i++)
-        if (xcc_quant_must_agree(q, q->reported_outputs[i].name))
-            least = fmin(least, q->reported_outputs[i].likely_agree);
+    for (size_t i = 0; i < q->reported_output_count; i++) {
+        const xcc_quantizer_output_info *o = &q->reported_outputs[i];
+        if (xcc_quant_must_agree(q, o->name))
+            least = fmin(least, kind == LIKELY     ? o->likely_agree
+                                : kind == EXPECTED ? q->expected_agreements[i]
+                                                   : o->agree);
+    }
     return least;
 }
 
@@ -79,18 +91,24 @@ bool xcc_quant_is_bounded(const quantizer *q)
     return q->o.max_error > 0 || q->o.max_mean_error > 0 || q->o.min_agreement > 0;
 }
 
-static bool errors_hold(const quantizer *q) { return !(q->o.max_error > 0 && worst(q, true) > q->o.max_error); }
+static bool errors_hold(const quantizer *q)
+{
+    return !(q->o.max_error > 0 && worst(q, !q->measured_only) > q->o.max_error);
+}
 
 static bool means_hold(const quantizer *q) { return !(q->o.max_mean_error > 0 && worst_mean(q) > q->o.max_mean_error); }
 
-static bool agrees(const quantizer *q) { return !(q->o.min_agreement > 0 && agreement(q) < q->o.min_agreement); }
+static bool agrees(const quantizer *q)
+{
+    return !(q->o.min_agreement > 0 && agreement(q, q->measured_only ? EXPECTED : LIKELY) < q->o.min_agreement);
+}
 
 static bool holds(const quantizer *q) { return errors_hold(q) && means_hold(q) && agrees(q); }
 
 /* Fails if min_agreement applies to no output. */
 static xcvm_status check_outputs(const quantizer *q)
 {
-    if (!(q->o.min_agreement > 0) || !isnan(agreement(q)))
+    if (!(q->o.min_agreement > 0) || !isnan(agreement(q, MEASURED)))
         return XCVM_OK;
     const char *name = q->o.agreement_output;
     bool found = name == NULL;
@@ -106,14 +124,15 @@ static xcvm_status check_outputs(const quantizer *q)
 
 /* ---- Single nodes ---- */
 
-/* Returns the greatest mean error of the bounded outputs. */
+/* Returns the greatest mean error of the bounded outputs, or of all without a bound. */
 static double harm(const quantizer *q)
 {
+    const bool all = q->o.max_error > 0 || q->o.max_mean_error > 0 || !xcc_quant_is_bounded(q);
     double most = 0;
     for (size_t i = 0; i < q->reported_output_count; i++) {
         const xcc_quantizer_output_info *o = &q->reported_outputs[i];
         const double error = o->decisions ? 1 - o->agree : o->mean_error;
-        if (q->o.max_error > 0 || q->o.max_mean_error > 0 || xcc_quant_must_agree(q, o->name))
+        if (all || xcc_quant_must_agree(q, o->name))
             most = fmax(most, isnan(error) ? (double)INFINITY : error);
     }
     return most;
@@ -143,7 +162,8 @@ static xcvm_status take_worst(search *s, xcc_batch_error *errors)
     if (s->judged.at == NULL)
         return XCVM_OUT_OF_MEMORY;
     for (int by_agreement = 0; by_agreement < 2; by_agreement++) {
-        if (!((by_agreement ? q->o.min_agreement : fmax(q->o.max_error, q->o.max_mean_error)) > 0))
+        const bool by_error = q->o.max_error > 0 || q->o.max_mean_error > 0 || !xcc_quant_is_bounded(q);
+        if (!(by_agreement ? q->o.min_agreement > 0 : by_error))
             continue;
         for (size_t i = 0; i < JUDGED_BATCHES && s->judged.count < s->all->count; i++) {
             size_t most = 0;
@@ -197,7 +217,19 @@ static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
     s->too_far_in_mean = !means_hold(s->q);
     s->error = worst(s->q, true);
     s->mean = worst_mean(s->q);
-    s->agreement = agreement(s->q);
+    s->agreement = agreement(s->q, LIKELY);
+    return XCVM_OK;
+}
+
+/* Measures the model with the first `count` nodes in float. */
+static xcvm_status measure_first(search *s, size_t count, bool *kept)
+{
+    xcc_quant_progress(s->q, "keep nodes in float", (double)count / (double)s->count);
+    XCVM_TRY(keep_first(s, count));
+    XCVM_TRY(measure_all(s, NULL, kept));
+    if (count > 0)
+        s->ranked[count - 1].node->after =
+            (xcc_quant_reached){worst(s->q, false), worst_mean(s->q), agreement(s->q, MEASURED), true};
     return XCVM_OK;
 }
 
@@ -243,17 +275,37 @@ static xcvm_status refuse_bounds(const search *s)
               q->o.min_agreement, name, type, s->agreement);
 }
 
+/* Errors of nodes neither add up nor depend on the order by harm alone. So nodes that the binary search left in float,
+ * the least harmful first, become integers again if the bounds still hold. *any: some node is quantized. */
+static xcvm_status return_to_integers(search *s, size_t count, bool *any)
+{
+    /* An error names the least harmful node, and not the last one that is tried here. */
+    search tried = *s;
+    size_t failures = 0;
+    *any = count < s->count;
+    /* The binary search has tried the last one. */
+    for (size_t i = count - xcvm_min(count, 1); i > 0 && (!*any || failures < MOST_FAILURES); i--) {
+        xcc_quant_node *n = s->ranked[i - 1].node;
+        bool kept;
+        xcc_quant_progress(s->q, "return nodes to integers", 1 - (double)i / (double)s->count);
+        n->in_float = false;
+        XCVM_TRY(xcc_quant_place(s->q));
+        XCVM_TRY(measure_all(&tried, NULL, &kept));
+        *any = *any || kept;
+        failures = kept ? 0 : failures + 1;
+        n->in_float = !kept;
+    }
+    return xcc_quant_place(s->q);
+}
+
 /* More nodes in float almost never increase the error. So the smallest number is found by galloping from the expected
  * number, and then by bisection. The bounds do not hold with no node in float, and there is no error with all. */
-static xcvm_status keep_fewest(search *s)
+static xcvm_status keep_fewest(search *s, bool *any)
 {
-    const quantizer *q = s->q;
     size_t low = 0, high = s->count, at = expect(s), step = 1;
     bool kept, goes_up = false, goes_down = false;
     while (high - low > 1) {
-        xcc_quant_progress(q, "keep nodes in float", (double)at / (double)s->count);
-        XCVM_TRY(keep_first(s, at));
-        XCVM_TRY(measure_all(s, NULL, &kept));
+        XCVM_TRY(measure_first(s, at, &kept));
         *(kept ? &high : &low) = at;
         *(kept ? &goes_down : &goes_up) = true;
         if ((goes_up && goes_down) || high - low <= step)
@@ -262,8 +314,31 @@ static xcvm_status keep_fewest(search *s)
             at = goes_up ? low + step : high - step;
         step *= 2;
     }
-    XCVM_TRY(high < s->count ? XCVM_OK : refuse_bounds(s));
-    return keep_first(s, high);
+    XCVM_TRY(keep_first(s, high));
+    return return_to_integers(s, high, any);
+}
+
+/* Few inputs hardly ever show that a share of 0.99 is likely for others. If the bounds cannot hold for likely values,
+ * they hold for measured errors and expected agreements. */
+static xcvm_status keep_for_bounds(search *s)
+{
+    quantizer *q = s->q;
+    bool any;
+    XCVM_TRY(keep_fewest(s, &any));
+    if (!any && s->count > 1 && (q->o.max_error > 0 || q->o.min_agreement > 0)) {
+        q->measured_only = true;
+        XCVM_TRY(keep_fewest(s, &any));
+    }
+    return any ? XCVM_OK : refuse_bounds(s);
+}
+
+/* Measures the models with 1, 2, ... nodes in float, until the bounds hold. */
+static xcvm_status measure_each_number(search *s)
+{
+    bool kept = false;
+    for (size_t i = 1; i < s->count && !(kept && xcc_quant_is_bounded(s->q)); i++)
+        XCVM_TRY(measure_first(s, i, &kept));
+    return xcc_quant_is_bounded(s->q) ? XCVM_OK : keep_first(s, 0);
 }
 
 /* Returns by how much a tensor exceeds its calibrated range on the held-out batches, as a share of that range. Elements
@@ -309,8 +384,9 @@ static xcvm_status search_nodes(search *s)
         XCVM_TRY(choose_method(s));
         XCVM_TRY(measure_all(s, errors, &kept));
     }
-    if (kept)
+    if (kept && !q->o.sensitivity)
         return XCVM_OK;
+    const bool all_hold = kept;
     XCVM_TRY(take_worst(s, errors));
     for (size_t i = 0; i < q->node_count + q->body_node_count; i++) {
         xcc_quant_node *n = i < q->node_count ? &q->nodes[i] : &q->body_nodes[i - q->node_count];
@@ -318,7 +394,9 @@ static xcvm_status search_nodes(search *s)
             s->ranked[s->count++] = (ranked_node){.node = n, .place = i};
     }
     XCVM_TRY(judge_each(s));
-    return keep_fewest(s);
+    if (q->o.sensitivity)
+        XCVM_TRY(measure_each_number(s));
+    return all_hold ? keep_first(s, 0) : keep_for_bounds(s);
 }
 
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches)

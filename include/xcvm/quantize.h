@@ -75,7 +75,8 @@ typedef struct xcc_quantizer_options {
     const char *const *exclude_types;
     size_t exclude_type_count;
     /* Bound of each output's error as a share of its range, measured and extrapolated (likely_error). The most harmful
-     * nodes stay float until it holds. 0: no bound. INVALID_ARGUMENT if no node can be quantized within the bounds. */
+     * nodes stay float until it holds. If the extrapolated error cannot be bounded, the measured error is. 0: no bound.
+     * INVALID_ARGUMENT if no node can be quantized within the bounds. */
     double max_error;
     double held_out; /* share of the batches for measurement only; 0: 0.2 if there are 5 batches. Below one batch, all
                         data serve both purposes */
@@ -96,6 +97,9 @@ typedef struct xcc_quantizer_options {
      * error, the mean is meaningful where single elements are arbitrary, as the boxes of a detector at places without
      * objects. */
     double max_mean_error;
+    /* Measures the harm of each node, and the outputs with 1, 2, ... of the most harmful nodes in float, until the
+     * bounds hold, or without a bound for all nodes. Needs data. */
+    bool sensitivity;
 } xcc_quantizer_options;
 
 /* Calibration data of `batch_count` batches, read in order, several times. `read` stores a tensor per model input, with
@@ -149,6 +153,9 @@ typedef struct xcc_quantizer_node_info {
     double harm;        /* mean error of the worst output, as a share of its range, if only this node is quantized; NaN
                            if not measured */
     bool kept;          /* stays float for max_error, max_mean_error or min_agreement */
+    /* Outputs with this node and all more harmful ones in float: greatest and mean error of the worst output, and least
+     * share of rows that agree. NaN if this was not measured. */
+    double max_error_after, mean_error_after, agree_after;
 } xcc_quantizer_node_info;
 /* An output of the model, compared with the float model. */
 typedef struct xcc_quantizer_output_info {
@@ -179,6 +186,7 @@ typedef struct xcc_quantizer_report {
     xcc_range_method method; /* used method; never XCC_RANGE_DEFAULT */
     size_t inference_nodes;  /* nodes in training form that were put into inference form */
     size_t scaled_channels;  /* channels that were multiplied by more than 1 */
+    bool measured_only;      /* the bounds hold for the measured batches, and others may exceed them */
 } xcc_quantizer_report;
 XCVM_API void xcc_quantizer_get_report(const xcc_quantizer *quantizer, xcc_quantizer_report *report);
 /* Enumerate results; NULL past the end. */

@@ -33,13 +33,21 @@ class QuantizedTensor(NamedTuple):
 
 
 class QuantizedNode(NamedTuple):
-    """A node considered for quantization, and why it stayed float."""
+    """A node considered for quantization, and why it stayed float.
+
+    `kept` is true if a bound keeps the node in float. The errors `..._after` are those of the outputs with this node and all more harmful ones
+    in float. They are NaN where they were not measured.
+    """
 
     name: str
     op: str
     quantized: bool
     reason: str
     harm: float
+    kept: bool = False
+    max_error_after: float = float("nan")
+    mean_error_after: float = float("nan")
+    agree_after: float = float("nan")
 
 
 class QuantizedOutput(NamedTuple):
@@ -158,6 +166,7 @@ def quantize(
     max_error: float | None = None,
     max_mean_error: float | None = None,
     min_agreement: str | float | None = None,
+    sensitivity: bool = False,
     output: str | os.PathLike[str] | None = None,
     picture: str | os.PathLike[str] | None = None,
     rows: int = 10,

@@ -63,7 +63,8 @@ code 0
 run quantize "$model" -d "$digits/digits.npz" -i image=images --max-error 0.2 -o bounded.onnx --rows 0
 code 0
 out_has 'kept in float, as a bound would not hold otherwise'
-out_like '^kept in float for the bounds +operator +harm %'
+out_like '^nodes by harm +operator +kept in float +harm % +all so far in float: max error % +mean error % +same greatest %'
+out_like '^/[^ ]+ +(Conv|Gemm) +kept +[0-9.e-]+ '
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
 code 2
 check grep -qE "no node can be quantized within a greatest error of 1e-12: with '/[^']*/Conv' \(Conv\) alone, .* differs by [0-9.]+e-1[0-9] of its range" "$work/.err"
@@ -72,6 +73,15 @@ run quantize "$model" -d "$digits/digits.npz" -i image=images --held-out 0.5 --m
 code 0
 out_like 'quantized, [0-9]+ kept in float for the bounds'
 check awk '/^probabilities / { exit !($NF >= 98 && $(NF - 1) >= $NF) }' "$work/.out"
+
+# All nodes are judged, and none is kept without a bound.
+run quantize "$model" -d "$digits/digits.npz" -i 'image=images*1/16' --samples 100 --sensitivity -o judged.onnx
+code 0
+out_like '^/[^ ]+ +(Conv|Gemm) +[0-9.e-]+ +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$'
+check test "$(grep -cE '^/[^ ]+ +(Conv|Gemm) +[0-9.e-]+ ' "$work/.out")" = 4
+run quantize "$model" --sensitivity -o judged.onnx
+code 2
+err_has 'without --data nothing is measured'
 
 # Training with rounding in the model: it learns from where it was, and its weights stay floats between pairs.
 figure() { sed -n "s/^$1 //p" "$work/.out"; }

@@ -25,7 +25,7 @@ struct quantize_flags {
     double percentile, averaging;
     int64_t block;
     bool per_tensor, symmetric_activations, asymmetric_weights, equalize, no_channel_scaling, correct_bias,
-        training_form;
+        training_form, sensitivity;
     struct text_list nodes, exclude_nodes, types, exclude_types;
     const char *max_error, *max_mean_error, *min_agreement, *held_out;
 
@@ -108,6 +108,9 @@ static const struct option own_options[] = {
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
      "the same until this share of the rows, such as 0.99, has the greatest element of floats. The greatest element "
      "is the class of a classifier. The bound holds for every output, or for one"},
+    {"sensitivity", 0, NULL, OPTION_FLAG, AT(sensitivity), 0, 0,
+     "list the nodes in the order of their harm, and measure the outputs with 1, 2, ... of them in float. This takes a "
+     "measurement of all held-out inputs for each node"},
     END_OF_OPTIONS,
 };
 
@@ -231,6 +234,7 @@ static xcc_quantizer_options options_of(struct quantizing *t)
                                    .no_channel_scaling = f->no_channel_scaling,
                                    .correct_bias = f->correct_bias,
                                    .training_form = f->training_form,
+                                   .sensitivity = f->sensitivity,
                                    .nodes = f->nodes.items,
                                    .node_count = f->nodes.count,
                                    .exclude_nodes = f->exclude_nodes.items,
@@ -245,12 +249,12 @@ static xcc_quantizer_options options_of(struct quantizing *t)
 /* Refuses options that contradict each other. */
 static bool are_compatible(const struct quantize_flags *f)
 {
-    if (f->data.count == 0 &&
-        (f->max_error != NULL || f->max_mean_error != NULL || f->min_agreement != NULL || f->correct_bias ||
-         f->held_out != NULL || f->picture != NULL || rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
+    if (f->data.count == 0 && (f->max_error != NULL || f->max_mean_error != NULL || f->min_agreement != NULL ||
+                               f->sensitivity || f->correct_bias || f->held_out != NULL || f->picture != NULL ||
+                               rounding_of(f->rounding) == XCC_ROUNDING_GPTQ)) {
         report_usage(
-            "without --data nothing is measured: --max-error, --max-mean-error, --min-agreement, --correct-bias, "
-            "--rounding gptq, --held-out and --picture need it");
+            "without --data nothing is measured: --max-error, --max-mean-error, --min-agreement, --sensitivity, "
+            "--correct-bias, --rounding gptq, --held-out and --picture need it");
         return false;
     }
     /* u8 is the default, so the user may not have chosen it. */
@@ -420,7 +424,7 @@ const struct command command_quantize = {
         "in nine cases of ten. The second table has the rounded tensors, those with the least "
         "signal-to-quantization-noise "
         "ratio "
-        "(SQNR) first. The third lists the nodes that a bound keeps in float, the most harmful first. The last one has "
+        "(SQNR) first. With a bound or --sensitivity, the third lists nodes, the most harmful first. The last one has "
         "the other nodes in float, with the reason.\n\n"
         "If an application's decisions change, hold out a third of at least 100 inputs (--held-out 0.34) and give a "
         "bound. "

@@ -107,33 +107,51 @@ static int by_harm(const void *a, const void *b)
     return (x->harm < y->harm) - (x->harm > y->harm);
 }
 
-/* All nodes that a bound keeps in float, the most harmful first, in the syntax of --exclude-nodes. */
-static void print_kept_nodes(const xcc_quantizer *quantizer, const xcc_quantizer_report *report)
+static void print_percent(struct table *table, double share)
+{
+    if (isnan(share))
+        table_cell(table, ">-");
+    else
+        table_cell(table, ">%.3g", share * 100);
+}
+
+/* The judged nodes, the most harmful first, in the syntax of --exclude-nodes: all, or up to the last one that a bound
+ * keeps in float. */
+static void print_harmful_nodes(const xcc_quantizer *quantizer, size_t node_count, bool all)
 {
     const xcc_quantizer_node_info *n;
     struct table table = {0};
     char name[128];
     size_t count = 0;
-    if (report->kept_nodes == 0)
-        return;
-    const xcc_quantizer_node_info **kept = memory_take(report->kept_nodes, sizeof *kept);
+    const xcc_quantizer_node_info **listed = memory_take(node_count + 1, sizeof *listed);
     for (size_t i = 0; (n = xcc_quantizer_node_at(quantizer, i)) != NULL; i++)
-        if (n->kept && count < report->kept_nodes)
-            kept[count++] = n;
-    qsort(kept, count, sizeof *kept, by_harm);
-    table_cell(&table, "kept in float for the bounds");
-    table_cell(&table, "operator");
-    table_cell(&table, ">harm %%");
+        if (!isnan(n->harm))
+            listed[count++] = n;
+    qsort(listed, count, sizeof *listed, by_harm);
+    while (!all && count > 0 && !listed[count - 1]->kept)
+        count--;
+    static const char *const heads[] = {
+        "nodes by harm", "operator",        "kept in float", ">harm %", ">all so far in float: max error %",
+        ">mean error %", ">same greatest %"};
+    for (size_t i = 0; i < COUNT_OF(heads); i++)
+        table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
     for (size_t i = 0; i < count; i++) {
-        table_cell(&table, "%s", printable(name, sizeof name, kept[i]->name));
-        table_cell(&table, "%s", kept[i]->op);
-        table_cell(&table, ">%.3f", kept[i]->harm * 100);
+        n = listed[i];
+        table_cell(&table, "%s", printable(name, sizeof name, n->name));
+        table_cell(&table, "%s", n->op);
+        table_cell(&table, "%s", n->kept ? "kept" : "");
+        print_percent(&table, n->harm);
+        print_percent(&table, n->max_error_after);
+        print_percent(&table, n->mean_error_after);
+        print_share(&table, n->agree_after);
         table_end_row(&table);
     }
-    table_print(&table, stdout);
-    putchar('\n');
-    free(kept);
+    if (count > 0) {
+        table_print(&table, stdout);
+        putchar('\n');
+    }
+    free(listed);
 }
 
 static bool has_float_nodes(const xcc_quantizer *quantizer)
@@ -196,7 +214,8 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
     xcc_quantizer_get_report(quantizer, &report);
     print_outputs(quantizer);
     print_tensors(quantizer, rows);
-    print_kept_nodes(quantizer, &report);
+    if (options->sensitivity || report.kept_nodes > 0)
+        print_harmful_nodes(quantizer, report.node_count, options->sensitivity);
     print_float_nodes(quantizer, rows);
     printf("nodes %zu of %zu quantized", report.quantized_nodes, report.node_count);
     if (options->max_error > 0 || options->max_mean_error > 0 || options->min_agreement > 0)
@@ -213,6 +232,10 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
     if (report.tried_models > 1)
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
                (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
+    if (report.measured_only)
+        printf("the bounds hold for the measured inputs, but not for the likely values of others; more held-out inputs "
+               "show "
+               "more\n");
     if (report.tried_models > 1 && options->method == XCC_RANGE_DEFAULT && report.method != XCC_RANGE_MSE)
         printf("ranges by --method %s, because the bound of the error did not hold with %s\n",
                quantize_method_names[report.method], quantize_method_names[XCC_RANGE_MSE]);

@@ -32,6 +32,7 @@ static const option_row table[] = {
     {"exclude_types", OPTION_NAMES, AT(exclude_types), AT(exclude_type_count), NULL},
     {"max_error", OPTION_REAL, AT(max_error), 0, NULL},
     {"max_mean_error", OPTION_REAL, AT(max_mean_error), 0, NULL},
+    {"sensitivity", OPTION_BOOL, AT(sensitivity), 0, NULL},
     {"held_out", OPTION_REAL, AT(held_out), 0, NULL},
     {"min_agreement", OPTION_REAL, AT(min_agreement), 0, NULL},
     {"agreement_output", OPTION_TEXT, AT(agreement_output), 0, NULL},
@@ -127,7 +128,9 @@ static PyObject *node_list(const xcc_quantizer *quantizer)
     PyObject *list = PyList_New(0);
     const xcc_quantizer_node_info *n;
     for (size_t i = 0; list != NULL && (n = xcc_quantizer_node_at(quantizer, i)) != NULL; i++)
-        if (!append(list, Py_BuildValue("(ssNsd)", n->name, n->op, PyBool_FromLong(n->quantized), n->reason, n->harm)))
+        if (!append(list,
+                    Py_BuildValue("(ssNsdNddd)", n->name, n->op, PyBool_FromLong(n->quantized), n->reason, n->harm,
+                                  PyBool_FromLong(n->kept), n->max_error_after, n->mean_error_after, n->agree_after)))
             Py_CLEAR(list);
     return list;
 }

@@ -166,6 +166,64 @@ START_TEST(harmful_nodes_by_construction)
 }
 END_TEST
 
+/* Sums of products whose weights vanish in integers: a, c1 and c2 of y, and b of z, which has an exact part. */
+static const char vanishing[] =
+    "opset 13\ninput x f32[1x4]\noutput y\noutput z\n"
+    "init wa f32[4x2] 1 -0.7 0.3 0.7 -0.3 1 900 900\ninit wc f32[4x2] 0.5 -0.35 0.15 0.35 -0.15 0.5 900 900\n"
+    "init wd f32[4x2] 0.5 -0.35 0.15 0.35 -0.15 0.5 800 800\ninit wb f32[4x2] 0.9 -0.63 0.27 0.63 -0.27 0.9 900 900\n"
+    "init we f32[4x2] 1.5 -1.05 0.45 1.05 -0.45 1.5 1 1\n"
+    "a = MatMul(x, wa)\nc1 = MatMul(x, wc)\nc2 = MatMul(x, wd)\nb = MatMul(x, wb)\ne = MatMul(x, we)\n"
+    "c = Add(c1, c2)\ny = Add(a, c)\nz = Add(b, e)\n";
+
+/* Nodes come in the order of their harm, with the errors of the outputs once they are in float. */
+START_TEST(sensitivity)
+{
+    static const char *const names[] = {"a", "b", "c1", "c2"};
+    quantizing z;
+    xcc_quantizer_report report;
+    double error = INFINITY;
+    bound(&z, vanishing, ROUGHLY(.sensitivity = true), &report);
+    ck_assert_uint_eq(report.kept_nodes, 0);
+    ck_assert_uint_eq(report.judged_nodes, 5);
+    for (size_t i = 0; i < 4; i++) {
+        const xcc_quantizer_node_info *n = node(z.q, names[i]);
+        ck_assert(n->quantized && !n->kept);
+        ck_assert_double_le(n->mean_error_after, error);
+        ck_assert_double_ge(n->max_error_after, n->mean_error_after);
+        ck_assert_double_le(n->agree_after, 1);
+        ck_assert_double_gt(n->harm, node(z.q, i < 3 ? names[i + 1] : "e")->harm - 1e-3);
+        error = n->mean_error_after;
+    }
+    /* Only rounding to 8 bits is left. */
+    ck_assert_double_lt(error, 0.01);
+    ck_assert(isnan(node(z.q, "e")->mean_error_after) && isnan(node(z.q, "c")->mean_error_after));
+    close_quantizing(&z);
+    /* Without data nothing is measured. */
+    xcvm_error failure = {0};
+    ck_assert_int_eq(try_quantize(&z, vanishing, ROUGHLY(.sensitivity = true), NULL, &failure), XCVM_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(failure.message, "the sensitivity of nodes"));
+    close_quantizing(&z);
+}
+END_TEST
+
+/* b is more harmful than c1 and c2, but does not matter to y, whose error breaks the bound. */
+START_TEST(nodes_return_to_integers)
+{
+    quantizing z;
+    xcc_quantizer_report report;
+    bound(&z, vanishing, ROUGHLY(.sensitivity = true), &report);
+    const double error = node(z.q, "a")->mean_error_after * 0.9;
+    close_quantizing(&z);
+    bound(&z, vanishing, ROUGHLY(.max_mean_error = error), &report);
+    ck_assert_uint_eq(report.kept_nodes, 2);
+    ck_assert(node(z.q, "a")->kept && !node(z.q, "b")->kept);
+    ck_assert(node(z.q, "c1")->kept != node(z.q, "c2")->kept);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_double_le(xcc_quantizer_output_at(z.q, i)->mean_error, error);
+    close_quantizing(&z);
+}
+END_TEST
+
 /* ---- Inputs that nobody has seen ---- */
 
 enum { SEEN = 200 };
@@ -180,6 +238,30 @@ static xcvm_status read_far(void *user, size_t batch, xcvm_value **inputs, xcvm_
         ((float *)xcvm_value_data(inputs[0]))[i] *= (float)factor;
     return XCVM_OK;
 }
+
+/* A bound between the measured and the likely error holds for the former. */
+START_TEST(measured_only)
+{
+    static const char *const first[] = {"h"};
+    quantizing z;
+    source s = {.batches = 140, .read = read_far};
+    quantize(&z, scores, ROUGHLY(.method = XCC_RANGE_MSE, .exclude_nodes = first, .exclude_node_count = 1), &s);
+    const double error = xcc_quantizer_output_at(z.q, 0)->max_error;
+    ck_assert_double_gt(xcc_quantizer_output_at(z.q, 0)->likely_error, error * 1.01);
+    close_quantizing(&z);
+    for (int i = 0; i < 2; i++) {
+        xcc_quantizer_report report = {.size = sizeof report};
+        const double most = i == 0 ? error * 1.001 : error * 20;
+        quantize(&z, scores, ROUGHLY(.method = XCC_RANGE_MSE, .max_error = most), &s);
+        xcc_quantizer_get_report(z.q, &report);
+        ck_assert_int_eq(report.measured_only, i == 0);
+        ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->max_error, most);
+        ck_assert_uint_le(report.kept_nodes, 1);
+        ck_assert(node(z.q, "y")->quantized);
+        close_quantizing(&z);
+    }
+}
+END_TEST
 
 /* The outputs on `count` batches from `first` on, three for each. */
 static void compute(const char *model, size_t length, size_t first, size_t count, float *to)
@@ -352,6 +434,9 @@ Suite *suite_compiler_bounds(void)
     tcase_add_test(tc, both_bounds);
     tcase_add_test(tc, mean_error);
     tcase_add_test(tc, harmful_nodes_by_construction);
+    tcase_add_test(tc, sensitivity);
+    tcase_add_test(tc, nodes_return_to_integers);
+    tcase_add_test(tc, measured_only);
     tcase_add_test(tc, inputs_beyond);
     tcase_add_test(tc, search_is_told);
     tcase_add_test(tc, refusals);
