@@ -1,6 +1,8 @@
 /* Memory of the system: the default allocator, which uses malloc and huge pages, and mapped memory. */
 #include "base/allocator.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,6 +26,8 @@ static void *default_allocate(void *user, size_t bytes, size_t alignment)
         bytes = rounded;
     else if (alignment < sizeof(void *))
         alignment = sizeof(void *);
+    if (alignment <= alignof(max_align_t))
+        return malloc(bytes);
     if (posix_memalign(&memory, alignment, bytes) != 0)
         return NULL;
 #ifdef MADV_HUGEPAGE

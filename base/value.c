@@ -1,6 +1,8 @@
 /* Values: tensor sizes, storage reference counts, list items, and text for messages. */
 #include "base/value.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* ---- Storage ---- */
@@ -11,7 +13,14 @@ typedef struct owned_storage {
     xcvm_allocator allocator;
 } owned_storage;
 
-enum { OWNED_HEADER = (sizeof(owned_storage) + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT };
+enum {
+    OWNED_HEADER = (sizeof(owned_storage) + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT,
+    /* Blocks up to this size are requested with the alignment of malloc, which has them ready, while a greater
+     * alignment makes it search. The elements then begin at the first suitable place behind the header. */
+    SMALL_BYTES = 1024,
+    SMALL_ALIGNMENT = alignof(max_align_t)
+};
+_Static_assert(sizeof(owned_storage) + XCVM_ALIGNMENT - SMALL_ALIGNMENT <= OWNED_HEADER, "no room to align elements");
 
 void xcvm_storage_retain(xcvm_storage *storage) { __atomic_fetch_add(&storage->refs, 1, __ATOMIC_RELAXED); }
 
@@ -46,12 +55,18 @@ xcvm_storage *xcvm_storage_create(const xcvm_allocator *allocator, size_t bytes)
     size_t total;
     if (!xcvm_size_add(bytes, OWNED_HEADER, &total))
         return NULL;
-    owned_storage *owned = xcvm_allocate(allocator, total);
+    allocator = xcvm_allocator_or_default(allocator);
+    owned_storage *owned = total <= SMALL_BYTES ? allocator->allocate(allocator->user, total, SMALL_ALIGNMENT)
+                                                : xcvm_allocate(allocator, total);
     if (owned == NULL)
         return NULL;
-    owned->allocator = *xcvm_allocator_or_default(allocator);
-    owned->storage = (xcvm_storage){
-        .refs = 1, .bytes = bytes, .data = (char *)owned + OWNED_HEADER, .destroy = destroy_owned, .owner = owned};
+    owned->allocator = *allocator;
+    char *end = (char *)owned + sizeof *owned;
+    owned->storage = (xcvm_storage){.refs = 1,
+                                    .bytes = bytes,
+                                    .data = end + (-(uintptr_t)end & (XCVM_ALIGNMENT - 1)),
+                                    .destroy = destroy_owned,
+                                    .owner = owned};
     return &owned->storage;
 }
 

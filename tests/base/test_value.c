@@ -3,6 +3,7 @@
 #include "tests/support.h"
 
 #include <check.h>
+#include <string.h>
 
 static const int64_t *dims2(int64_t a, int64_t b)
 {
@@ -76,6 +77,28 @@ START_TEST(tensors)
     xcvm_value_release(NULL);
     ck_assert_int_eq(xcvm_value_kind(NULL), XCVM_KIND_NULL);
     ck_assert_ptr_null(xcvm_value_data(NULL));
+}
+END_TEST
+
+/* Small blocks are requested with the alignment of malloc. */
+START_TEST(small_tensors_are_aligned)
+{
+    enum { MOST = 1300, STEP = 13 };
+    xcvm_value *made[MOST / STEP];
+    bool aligned = true, kept = true;
+    for (int i = 0; i < MOST / STEP; i++) {
+        const int64_t size = i * STEP;
+        ck_assert_int_eq(xcvm_tensor_create(NULL, XCVM_U8, 1, &size, &made[i], NULL), XCVM_OK);
+        aligned = aligned && (uintptr_t)xcvm_value_data(made[i]) % XCVM_ALIGNMENT == 0;
+        memset(xcvm_value_data(made[i]), i, (size_t)size);
+    }
+    for (int i = 0; i < MOST / STEP; i++) {
+        const unsigned char *data = xcvm_value_data(made[i]);
+        for (int k = 0; k < i * STEP; k++)
+            kept = kept && data[k] == i;
+        xcvm_value_release(made[i]);
+    }
+    ck_assert(aligned && kept);
 }
 END_TEST
 
@@ -249,6 +272,7 @@ Suite *suite_base_value(void)
     tcase_add_test(tests, sizes);
     tcase_add_test(tests, descriptions);
     tcase_add_test(tests, tensors);
+    tcase_add_test(tests, small_tensors_are_aligned);
     tcase_add_test(tests, bad_tensors);
     tcase_add_test(tests, wrapped_anywhere);
     tcase_add_test(tests, wrapped);
