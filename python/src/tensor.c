@@ -254,20 +254,30 @@ static PyObject *tensor_repr(tensor_object *self)
 
 /* ---- Creation, copies, pickling ---- */
 
+/* Reads the text of an element type: a str as "f32", xcvm.float32, or NumPy's. */
+static int read_dtype(PyObject *object, xcvm_dtype *dtype)
+{
+    *dtype = XCVM_NO_DTYPE;
+    if (object == Py_None)
+        return 0;
+    PyObject *text = PyObject_Str(object);
+    const char *name = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (name != NULL && (*dtype = xcvm_dtype_from_name(name)) == XCVM_NO_DTYPE &&
+        (*dtype = dtype_from_numpy_name(name)) == XCVM_NO_DTYPE)
+        PyErr_Format(PyExc_ValueError, "there is no element type %R; types are named as \"f32\" and \"i64\"", text);
+    Py_XDECREF(text);
+    return *dtype != XCVM_NO_DTYPE ? 0 : -1;
+}
+
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"object", "dtype", NULL};
-    PyObject *object;
-    const char *dtype_name = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|z:Tensor", names, &object, &dtype_name))
+    PyObject *object, *dtype_object = Py_None;
+    xcvm_dtype dtype;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:Tensor", names, &object, &dtype_object) ||
+        read_dtype(dtype_object, &dtype) < 0)
         return NULL;
     module_state *state = PyType_GetModuleState(type);
-    const xcvm_dtype dtype = dtype_name != NULL ? xcvm_dtype_from_name(dtype_name) : XCVM_NO_DTYPE;
-    if (dtype_name != NULL && dtype == XCVM_NO_DTYPE) {
-        PyErr_Format(PyExc_ValueError, "there is no element type \"%s\"; types are named as \"f32\" and \"i64\"",
-                     dtype_name);
-        return NULL;
-    }
     const xcvm_type wanted = {.kind = XCVM_KIND_TENSOR, .dtype = dtype, .rank = -1};
     xcvm_value *value = value_from_object(state, object, &wanted, NULL), *copy = NULL;
     if (value == NULL)
@@ -275,7 +285,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     xcvm_error error = {.status = XCVM_OK};
     if (dtype != XCVM_NO_DTYPE && xcvm_value_dtype(value) != dtype)
         raise_status(XCVM_TYPE_MISMATCH, "elements of type %s were given, not of %s",
-                     xcvm_dtype_name(xcvm_value_dtype(value)), dtype_name);
+                     xcvm_dtype_name(xcvm_value_dtype(value)), xcvm_dtype_name(dtype));
     else if (xcvm_value_copy(NULL, value, &copy, &error) != XCVM_OK)
         raise_error(&error);
     xcvm_value_release(value);

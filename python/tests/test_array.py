@@ -52,6 +52,25 @@ class Elementwise(Base):
             with self.assertRaises(TypeError, msg=name):
                 getattr(xp, name)(xp.asarray([1, 2]))
 
+    def test_nextafter(self):
+        for dtype in FLOATS:
+            values = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -2.5, 1e-45, -1e-45, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal]).astype(dtype)
+            a, b = (axis.reshape(-1) for axis in np.meshgrid(values, values))
+            with np.errstate(over="ignore"):
+                expected = np.nextafter(a, b)
+            got = np.asarray(xp.nextafter(xp.asarray(a), xp.asarray(b)))
+            self.assertEqual(got.dtype, expected.dtype)
+            np.testing.assert_array_equal(got, expected)
+            np.testing.assert_array_equal(np.signbit(got)[~np.isnan(expected)], np.signbit(expected)[~np.isnan(expected)])
+        with self.assertRaises(TypeError):
+            xp.nextafter(xp.asarray([1]), xp.asarray([2]))
+
+    def test_diagonals_far_outside(self):
+        for k in (10**30, -(10**30)):
+            self.same(xp.eye(2, 3, k=k), np.zeros((2, 3), "float32"))
+            self.same(xp.tril(xp.ones((2, 3)), k=k), np.full((2, 3), k > 0, "float32"))
+            self.same(xp.triu(xp.ones((2, 3)), k=k), np.full((2, 3), k < 0, "float32"))
+
     def test_unary_numbers(self):
         for dtype in FLOATS + INTS:
             x = draw(dtype, 3, 4)
@@ -229,6 +248,16 @@ class Structure(Base):
         with self.assertRaises(TypeError):
             x[1.5]
 
+    def test_integers_beside_index_arrays(self):
+        a = draw("float32", 4, 5, 6)
+        x = xp.asarray(a)
+        i, j = np.array([0, 3]), np.array([[1], [-2]])
+        for key in [(0, slice(None), i), (i, slice(None), 0), (i, 0), (0, i), (i, j, 0), (0, i, j), (i, -1, j), (i, None, 0), (None, i, 0), (Ellipsis, i, 2), (0, None, i), (i, j, -1), (slice(1, 3), 0, i)]:
+            own = tuple(xp.asarray(k) if isinstance(k, np.ndarray) else k for k in key)
+            self.same(x[own], a[key], str(key))
+        with self.assertRaises(IndexError):
+            x[xp.asarray(i), 5, xp.asarray(j)]
+
     def test_a_bool_is_not_a_position(self):
         a = np.arange(6.0).reshape(2, 3)
         for key in (True, False, np.bool_(True), np.array(True), np.array(False)):
@@ -266,6 +295,7 @@ class Structure(Base):
         self.same(xp.permute_dims(x, (2, 0, 1)), a.transpose(2, 0, 1))
         self.same(xp.moveaxis(x, 0, -1), np.moveaxis(a, 0, -1))
         self.same(xp.expand_dims(x, axis=1), a[:, None])
+        self.same(xp.expand_dims(x, 1), a[:, None])
         self.same(xp.squeeze(xp.expand_dims(x, axis=-1), -1), a)
         self.same(xp.concat([x, x], axis=2), np.concatenate([a, a], 2))
         self.same(xp.concat([x, x], axis=None), np.concatenate([a, a], None))
@@ -356,6 +386,16 @@ class Structure(Base):
         info = xp.__array_namespace_info__()
         self.assertEqual(info.default_dtypes()["integral"], xp.int64)
         self.assertIn("float32", info.dtypes(kind="real floating"))
+        # Libraries take a str for the name of a type.
+        self.assertNotIsInstance(xp.float32, str)
+        self.assertEqual((str(xp.float32), repr(xp.float32), xp.float32 == "f32", {"f32": 1}[xp.float32]), ("f32", "xcvm.float32", True, 1))
+        self.assertIs(pickle.loads(pickle.dumps(xp.int8)), xp.int8)
+        with self.assertRaises(AttributeError):
+            xp.int8.name = "int9"
+        for dtype in (xp.float64, "f64", "float64", np.dtype("float64")):
+            self.assertEqual(xcvm.Tensor([1.0, 2.0], dtype=dtype).dtype, "f64")
+        with self.assertRaisesRegex(ValueError, "no element type 'f65'"):
+            xcvm.Tensor(1.0, dtype="f65")
         self.assertEqual((xp.finfo("float32").eps, xp.iinfo("int8").min), (np.finfo(np.float32).eps, -128))
         self.assertEqual(xp.finfo(xp.float64).max, np.finfo(np.float64).max)
         self.assertTrue(xp.isdtype(xp.int8, ("bool", "integral")))

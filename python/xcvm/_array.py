@@ -68,7 +68,8 @@ def operand(value: Any, like: Array) -> Array:
 
 def cast(x: Array, dtype: DType) -> Array:
     """Convert the elements; an array of the type is returned as it is."""
-    return x if _raw_dtype(x) == dtype else x.tape.call("Cast", (x,), {"to": str(dtype)})
+    name = str(dtype)
+    return x if _raw_dtype(x) == name else x.tape.call("Cast", (x,), {"to": name})
 
 
 def pair(a: Any, b: Any) -> tuple[Array, Array]:
@@ -205,7 +206,12 @@ def _mask(x: Array, mask: Array, before: int) -> Array:
 
 
 def _arrays(x: Array, keys: list[Any]) -> Array:
-    """Apply integer arrays, one or several, beside slices, integers and None."""
+    """Apply integer arrays, one or several, beside slices, integers and None, as NumPy does."""
+    advanced = [i for i, k in enumerate(keys) if k is not None and not isinstance(k, slice)]
+    together = advanced[-1] - advanced[0] + 1 == len(advanced)
+    if not together or sum(isinstance(k, Variable) for k in keys) > 1:
+        # Integers are index arrays without axes. Apart from the others, they move the axes of the result to the front.
+        keys = [x.tape.constant(operator.index(k), "i64") if i in advanced and not isinstance(k, Variable) else k for i, k in enumerate(keys)]
     rest = [slice(None) if isinstance(k, Variable) else k for k in keys]
     places: list[tuple[int, Array]] = []
     axis = 0
@@ -214,8 +220,6 @@ def _arrays(x: Array, keys: list[Any]) -> Array:
             if isinstance(k, Array):
                 places.append((axis, k))
             axis += 1
-    if len(places) > 1 and any(not isinstance(k, (slice, Variable)) and k is not None for k in keys):
-        raise IndexError("integers and several integer arrays in one index; write the integers as arrays")
     x = _basic(x, rest)
     tape = x.tape
     if len(places) == 1:
@@ -401,8 +405,8 @@ class Array(Variable):
         return 1, 0
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        if api_version not in (None, "2021.12", "2022.12", "2023.12"):
-            raise ValueError(f"version {api_version} of the array API is not supported; 2023.12 is")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"version {api_version} of the array API is not supported; 2024.12 is")
         from . import array
 
         return array
@@ -750,7 +754,10 @@ def floor_divide(a: Any, b: Any) -> Array:
         negative = call("Xor", (call("Less", (rest, zero)), call("Less", (y, zero))))
         one = call("And", (call("Not", (call("Equal", (rest, zero)),)), negative))
         rounded = call("Sub", (call("Round", (exact,)), cast(one, x.dtype)))
-        return call("Where", (call("Equal", (y, zero)), call("Div", (x, y)), rounded))
+        # The standard has the floor of the quotient also for infinities and zeros, where the remainder says nothing.
+        direct = [call("Equal", (x, zero)), call("Equal", (y, zero)), call("IsInf", (x,)), call("IsInf", (y,))]
+        special = call("Or", (call("Or", (direct[0], direct[1])), call("Or", (direct[2], direct[3]))))
+        return call("Where", (special, call("Floor", (call("Div", (x, y)),)), rounded))
     # Subtracting the remainder from x first would overflow for the smallest integers.
     rest = call("Mod", (x, y), {"fmod": 0})
     negative = call("Xor", (call("Less", (x, zero)), call("Less", (y, zero))))

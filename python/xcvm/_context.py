@@ -9,8 +9,8 @@ from typing import Any
 from ._tape import Tape as _CTape
 
 
-class DType(str):
-    """An element type. It equals its short name: ``xcvm.float32 == "f32"``.
+class DType:
+    """An element type. It equals its short name: ``xcvm.float32 == "f32"``. ``str(xcvm.float32)`` is that name.
 
     Attributes
     ----------
@@ -22,20 +22,34 @@ class DType(str):
         The size of an element.
     """
 
+    __slots__ = ("_short", "name", "kind", "bits")
+
+    _short: str
     name: str
     kind: str
     bits: int
 
-    def __new__(cls, short: str, name: str, kind: str, bits: int) -> DType:
-        created = super().__new__(cls, short)
-        created.name, created.kind, created.bits = name, kind, bits
-        return created
+    def __init__(self, short: str, name: str, kind: str, bits: int) -> None:
+        for attribute, value in zip(self.__slots__, (short, name, kind, bits)):
+            object.__setattr__(self, attribute, value)
+
+    def __setattr__(self, attribute: str, value: Any) -> None:
+        raise AttributeError(f"an element type has no attribute {attribute!r} that can be set")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, str) and other == self._short)
+
+    def __hash__(self) -> int:
+        return hash(self._short)
+
+    def __str__(self) -> str:
+        return self._short
 
     def __repr__(self) -> str:
         return f"xcvm.{self.name}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return find_dtype, (str(self),)
+        return find_dtype, (self._short,)
 
 
 bool_ = DType("bool", "bool", "bool", 8)

@@ -1,4 +1,4 @@
-"""The functions of the Python array API standard, 2023.12, without linalg, fft and complex numbers.
+"""The functions of the Python array API standard, 2024.12, without linalg, fft and complex numbers.
 
 >>> import xcvm.array as xp
 >>> x = xp.linspace(0, 1, 5)
@@ -20,7 +20,7 @@ from ._array import Array, _list_dtype, binary, bitwise, broadcast_shapes, cast,
 from ._context import DType, bfloat16, bool_ as bool, complex64, complex128, current_tape, find_dtype, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 from ._tape import Variable
 
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
 e, pi, inf, nan, newaxis = math.e, math.pi, math.inf, math.nan, None
 
 _FLOATS, _INTS, _REALS = "floats", "integers", "numbers"
@@ -211,6 +211,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     _check_device(device)
     columns = n_rows if n_cols is None else n_cols
     rows, places = arange(n_rows)[:, None], arange(columns)[None, :]
+    k = builtins.min(builtins.max(k, -n_rows), columns)  # beyond these there is no element, however far
     return cast(places - rows == k, float32 if dtype is None else find_dtype(dtype))
 
 
@@ -227,6 +228,7 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 def _triangle(x: Array, k: int, upper: int) -> Array:
     if x.ndim < 2:
         raise ValueError(f"a triangle of an array of {x.ndim} axes; 2 are needed")
+    k = builtins.min(builtins.max(k, -x.shape[-2]), x.shape[-1])
     return _call("Trilu", x, x.tape.constant(k, "i64"), upper=upper)
 
 
@@ -555,6 +557,19 @@ def copysign(x1: Array, x2: Array, /) -> Array:
     a, b = pair(x1, x2)
     a = _need("copysign", a, _FLOATS)
     return where(signbit(a) == signbit(b), a, -a)
+
+
+def nextafter(x1: Array, x2: Array, /) -> Array:
+    """Return the neighbors of the elements of x1 in the direction of x2."""
+    a, b = pair(x1, x2)
+    _need("nextafter", a, _FLOATS)
+    bits = find_dtype(f"i{a.dtype.bits}")
+    code = _call("BitCast", a, to=str(bits))
+    # The bits of floats of one sign are ordered as their magnitudes. A zero's neighbor is the least number of x2's sign.
+    step = where(greater(b, a) == greater(a, 0), scalar_array(1, code), scalar_array(-1, code))
+    least = where(less(b, 0), scalar_array(-(2 ** (bits.bits - 1)) + 1, code), scalar_array(1, code))
+    moved = _call("BitCast", where(equal(a, 0), least, add(code, step)), to=str(a.dtype))
+    return where(equal(a, b), b, where(logical_or(isnan(a), isnan(b)), add(a, b), moved))
 
 
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
@@ -962,7 +977,7 @@ def moveaxis(x: Array, source: Any, destination: Any, /) -> Array:
     return permute_dims(x, order)
 
 
-def expand_dims(x: Array, /, *, axis: Any = 0) -> Array:
+def expand_dims(x: Array, /, axis: Any = 0) -> Array:
     """Return the array with axes of size 1 inserted."""
     axes = _axes(axis, x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)) if not isinstance(axis, int) else (axis,)
     if isinstance(axis, int):
