@@ -148,8 +148,8 @@ class Arrays(Statements):
         operands: list[Any] = []
         variables = [self.array_type(v).dtype for v in values if isinstance(v, Array) and v.library == "chainer"]
         if variables and all(CATEGORY[dtype] == 2 for dtype in variables):
-            # Numbers take the type of Chainer's variables, also of those of rank 0.
-            values = [v for v in values if isinstance(v, Array)]
+            # Numbers and NumPy's scalars take the type of Chainer's variables, also of those of rank 0.
+            values = [v for v in values if isinstance(v, Array) and (v.library == "chainer" or self.array_type(v).dims != ())]
         for value in values:
             if isinstance(value, Array):
                 kind = self.array_type(value)

@@ -145,6 +145,11 @@ class Core:
                 graph = graph.parent
         for operand in operands:
             assert operand is None or operand.graph is None or operand.graph.encloses(self.graph), f"{name}: value out of scope"
+        if key is not None:
+            folded = emit.fold(name, operands, attributes, count)
+            if folded is not None:
+                made = [self.constant(array) for array in folded]
+                return made[0] if count == 1 else tuple(made)
         try:
             types = emit.infer(name, operands, attributes, count)
         except ValueError as error:

@@ -150,9 +150,35 @@ def infer(name: str, inputs: Sequence[GraphValue | None], attributes: dict[str, 
     return _inference[0].infer(name, inputs, attributes, count)
 
 
+_folding: list[_tape.Tape] = []
+_MOST_FOLDED = 4096
+
+
+def fold(name: str, inputs: Sequence[GraphValue | None], attributes: dict[str, Any], count: int) -> list[Any] | None:
+    """Return the arrays that an instruction makes of small constants, or None if its operands are no such constants."""
+    if not inputs or name == "HostCall" or name.startswith("Sequence"):
+        return None
+    if not all(value is None or value.array is not None and not value.name and value.array.nbytes <= _MOST_FOLDED for value in inputs):
+        return None
+    import numpy
+
+    if not _folding:
+        _folding.append(_tape.Tape("eager", threads=1))
+    try:
+        operands = [None if v is None else _folding[0].constant(numpy.ascontiguousarray(v.array).reshape(v.array.shape)) for v in inputs]
+        made = _call(_folding[0], name, operands, attributes, count)
+        arrays = [numpy.array(variable.value()) for variable in made]
+    except (Error, TypeError, ValueError):
+        # The program fails in the same way when it runs.
+        _folding.clear()
+        return None
+    return arrays if all(str(array.dtype) in _NAMES and array.nbytes <= _MOST_FOLDED for array in arrays) else None
+
+
 def forget() -> None:
-    """Release what inference remembers."""
+    """Release what inference and folding remember."""
     _inference.clear()
+    _folding.clear()
 
 
 _HOST = {1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 12: "u32", 13: "u64"}
