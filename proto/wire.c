@@ -9,15 +9,6 @@
 /* Program, instruction, value, operands, value. A list of operands contains no lists. */
 enum { DEEPEST = 4 };
 
-size_t xcvm_varint_put(uint8_t *to, uint64_t value)
-{
-    size_t length = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[length++] = (uint8_t)(value | 0x80);
-    to[length++] = (uint8_t)value;
-    return length;
-}
-
 static uint32_t wire_type_of(ProtobufCType type)
 {
     switch (type) {

@@ -5,10 +5,6 @@
 
 #include "proto/wire_reader.h"
 
-enum { XCVM_VARINT_SIZE = 10 };
-/* Writes a varint of up to XCVM_VARINT_SIZE bytes and returns its length. */
-size_t xcvm_varint_put(uint8_t *to, uint64_t value);
-
 /* Field numbers of XCProgram. */
 enum {
     XCVM_WIRE_FORMAT = 1,

@@ -1,6 +1,15 @@
 /* The reader of protobuf's wire format: varints, tags and lengths, with bounds checks. */
 #include "proto/wire_reader.h"
 
+size_t xcvm_varint_put(uint8_t *to, uint64_t value)
+{
+    size_t length = 0;
+    for (; value >= 0x80; value >>= 7)
+        to[length++] = (uint8_t)(value | 0x80);
+    to[length++] = (uint8_t)value;
+    return length;
+}
+
 bool xcvm_wire_varint(xcvm_wire *wire, uint64_t *value)
 {
     uint64_t sum = 0;

@@ -36,4 +36,8 @@ xcvm_wire_state xcvm_wire_next(xcvm_wire *wire, xcvm_wire_field *field);
 bool xcvm_wire_varint(xcvm_wire *wire, uint64_t *value);
 bool xcvm_wire_fixed(xcvm_wire *wire, size_t bytes, uint64_t *value);
 
+enum { XCVM_VARINT_SIZE = 10 };
+/* Writes a varint of up to XCVM_VARINT_SIZE bytes and returns its length. */
+size_t xcvm_varint_put(uint8_t *to, uint64_t value);
+
 #endif
