@@ -94,7 +94,7 @@ static xcvm_status read_input(reader *r, const xcs_json *input, size_t position)
     const char *name = xcs_json_string(xcs_json_get(input, "name"));
     const char *datatype = xcs_json_string(xcs_json_get(input, "datatype"));
     XCVM_CHECK(r->error, name != NULL, INVALID_ARGUMENT, "input %zu has no \"name\"", position);
-    XCVM_CHECK(r->error, xcs_input_find(r->program, name, &index), INVALID_ARGUMENT,
+    XCVM_CHECK(r->error, xcs_input_find(r->program, name, strlen(name), &index), INVALID_ARGUMENT,
                "the model has no input \"%.100s\"", name);
     XCVM_CHECK(r->error, r->infer->inputs[index] == NULL, INVALID_ARGUMENT, "input \"%.100s\" is given twice", name);
     XCVM_CHECK(r->error, datatype != NULL, INVALID_ARGUMENT, "input \"%.100s\" has no \"datatype\"", name);

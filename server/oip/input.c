@@ -5,13 +5,15 @@
 
 #include <string.h>
 
-bool xcs_input_find(const xcvm_program *program, const char *name, size_t *index)
+bool xcs_input_find(const xcvm_program *program, const char *name, size_t length, size_t *index)
 {
-    for (size_t i = 0; i < xcvm_program_input_count(program); i++)
-        if (strcmp(xcvm_program_input_at(program, i)->name, name) == 0) {
+    for (size_t i = 0; i < xcvm_program_input_count(program); i++) {
+        const char *own = xcvm_program_input_at(program, i)->name;
+        if (strlen(own) == length && memcmp(own, name, length) == 0) {
             *index = i;
             return true;
         }
+    }
     return false;
 }
 

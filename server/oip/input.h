@@ -5,7 +5,7 @@
 #include "base/allocator.h"
 
 /* Finds an input of a program by its name. */
-bool xcs_input_find(const xcvm_program *program, const char *name, size_t *index);
+bool xcs_input_find(const xcvm_program *program, const char *name, size_t length, size_t *index);
 /* The type must be that of the program, so that no memory is allocated for a tensor that would be refused. */
 xcvm_status xcs_input_check(const xcvm_value_info *info, xcvm_dtype dtype, int rank, const int64_t *dims,
                             xcvm_error *error);
