@@ -10,6 +10,7 @@
 #include "serve/repository.h"
 #include "serve/systemd.h"
 
+#include <xcvm/server_grpc.h>
 #include <xcvm/server_http.h>
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 struct serve_flags {
     struct program_flags program;
-    const char *http, *api_key_file, *access_log, *config;
+    const char *http, *grpc, *api_key_file, *access_log, *config;
     bool insecure, no_admin, inexact_batches;
     int64_t workers, sessions, threads, connections;
     int64_t queue, max_batch, batch_delay_us, request_timeout_ms, clients, client_idle_s, drain_ms;
@@ -33,8 +34,10 @@ struct serve_flags {
 static const struct option serving_options[] = {
     {"http", 0, "ADDR", OPTION_TEXT, offsetof(struct serve_flags, http), 0, 0,
      "address of the REST API: HOST:PORT, [IPv6]:PORT or unix:PATH; port 0 selects a free one"},
+    {"grpc", 0, "ADDR", OPTION_TEXT, offsetof(struct serve_flags, grpc), 0, 0,
+     "also serve gRPC at this address; without the option there is no gRPC"},
     {"api-key-file", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, api_key_file), 0, 0,
-     "clients must send the key in this file, as \"Authorization: Bearer KEY\""},
+     "clients must send the key in this file, as \"Authorization: Bearer KEY\"; gRPC: as metadata"},
     {"insecure", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, insecure), 0, 0,
      "allow an address that other machines can reach without an API key"},
     {"no-admin", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, no_admin), 0, 0,
@@ -62,7 +65,7 @@ static const struct option pool_options[] = {
     {"inexact-batches", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, inexact_batches), 0, 0,
      "batch although results then differ in the last bits"},
     {"queue", 0, "N", OPTION_INT, offsetof(struct serve_flags, queue), 1, 1000000,
-     "most requests of a model that wait; others are refused with 429"},
+     "most requests of a model that wait; others are refused with 429, or RESOURCE_EXHAUSTED"},
     {"queue-bytes", 0, "SIZE", OPTION_SIZE, offsetof(struct serve_flags, queue_bytes), 1, INT64_MAX,
      "most bytes of inputs that wait for a model"},
     {"request-timeout-ms", 0, "MS", OPTION_INT, offsetof(struct serve_flags, request_timeout_ms), 0, INT32_MAX,
@@ -72,8 +75,9 @@ static const struct option pool_options[] = {
     {"client-idle-s", 0, "S", OPTION_INT, offsetof(struct serve_flags, client_idle_s), 1, INT32_MAX,
      "drop the states of a client after this time without a request"},
     {"body-limit", 0, "SIZE", OPTION_SIZE, offsetof(struct serve_flags, body_limit), 1, INT64_MAX,
-     "most bytes of a request's body"},
-    {"connections", 0, "N", OPTION_INT, offsetof(struct serve_flags, connections), 1, 100000, "most open connections"},
+     "most bytes of a request's body, or of a message of gRPC"},
+    {"connections", 0, "N", OPTION_INT, offsetof(struct serve_flags, connections), 1, 100000,
+     "most open connections, of each protocol"},
     {"model-memory", 0, "SIZE", OPTION_SIZE, offsetof(struct serve_flags, model_memory), 0, INT64_MAX,
      "memory of each model with its requests; 0: no limit"},
     {"memory", 0, "SIZE", OPTION_SIZE, offsetof(struct serve_flags, memory), 0, INT64_MAX,
@@ -103,7 +107,8 @@ struct service {
     const struct arguments *operands;
     xcs_server *server;
     xcs_http *http;
-    int log; /* descriptor; -1: none */
+    xcs_grpc *grpc; /* NULL: none */
+    int log;        /* descriptor; -1: none */
     char *api_key;
 };
 
@@ -222,13 +227,22 @@ static bool append_to_log(void *user, const void *bytes, size_t count)
     return write(service->log, bytes, count) == (ssize_t)count;
 }
 
+/* Reports why a server cannot be started at its address. */
+static int report_address(const xcvm_error *error)
+{
+    if (error->status == XCVM_INVALID_ARGUMENT)
+        return report_usage("%s%s", error->message,
+                            strstr(error->message, "API key") != NULL ? ": --api-key-file, or --insecure" : "");
+    return report_error(NULL, error);
+}
+
 static int start_http(struct service *service)
 {
     const struct serve_flags *f = service->flags;
     xcvm_error error = {.pc = -1};
     const xcs_http_options options = {.size = sizeof options,
                                       .address = f->http,
-                                      .socket = systemd_socket(),
+                                      .socket = systemd_socket(0),
                                       .api_key = service->api_key,
                                       .insecure = f->insecure,
                                       .no_admin = f->no_admin,
@@ -237,10 +251,24 @@ static int start_http(struct service *service)
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service}};
     if (xcs_http_create(service->server, &options, &service->http, &error) == XCVM_OK)
         return EXIT_OK;
-    if (error.status == XCVM_INVALID_ARGUMENT)
-        return report_usage("%s%s", error.message,
-                            strstr(error.message, "API key") != NULL ? ": --api-key-file, or --insecure" : "");
-    return report_error(NULL, &error);
+    return report_address(&error);
+}
+
+static int start_grpc(struct service *service)
+{
+    const struct serve_flags *f = service->flags;
+    xcvm_error error = {.pc = -1};
+    const xcs_grpc_options options = {.size = sizeof options,
+                                      .address = f->grpc,
+                                      .socket = systemd_socket(1),
+                                      .api_key = service->api_key,
+                                      .insecure = f->insecure,
+                                      .message_limit = f->body_limit,
+                                      .connection_limit = (unsigned)f->connections,
+                                      .access_log = {service->log >= 0 ? append_to_log : NULL, service}};
+    if (f->grpc == NULL || xcs_grpc_create(service->server, &options, &service->grpc, &error) == XCVM_OK)
+        return EXIT_OK;
+    return report_address(&error);
 }
 
 static int start(struct service *service)
@@ -255,7 +283,9 @@ static int start(struct service *service)
         code = report_error(NULL, &error);
     if (code == EXIT_OK)
         code = load_models(service, true);
-    return code == EXIT_OK ? start_http(service) : code;
+    if (code == EXIT_OK)
+        code = start_http(service);
+    return code == EXIT_OK ? start_grpc(service) : code;
 }
 
 /* ---- Signals ---- */
@@ -299,6 +329,8 @@ static void stop(struct service *service, const sigset_t *signals)
     systemd_notify("STOPPING=1");
     report_line("draining");
     xcs_http_set_ready(service->http, false);
+    if (service->grpc != NULL)
+        xcs_grpc_set_ready(service->grpc, false);
     /* A second signal ends the wait. */
     if (ms > 0)
         (void)sigtimedwait(signals, NULL, &drain);
@@ -314,11 +346,14 @@ static int serve(struct serve_flags *flags, const struct arguments *operands)
     block_signals(&signals);
     int code = start(&service);
     if (code == EXIT_OK) {
+        if (service.grpc != NULL)
+            report_line("serving gRPC at %s", xcs_grpc_address(service.grpc));
         report_line("serving at %s", xcs_http_address(service.http));
         systemd_notify("READY=1\nSTATUS=Serving");
         serve_until_stopped(&service, &signals);
         stop(&service, &signals);
     }
+    xcs_grpc_destroy(service.grpc);
     xcs_http_destroy(service.http);
     xcs_server_destroy(service.server);
     if (service.log > STDOUT_FILENO)
@@ -345,29 +380,33 @@ static const struct example examples[] = {
     {"prog.bin", "serve the model \"prog\" at 127.0.0.1:8000"},
     {"digits=model.onnx --http 127.0.0.1:9000", "compile a model and serve it under the name \"digits\""},
     {"models/ --access-log - --max-batch 8", "serve every model of a directory, with a log"},
+    {"prog.bin --grpc 127.0.0.1:8001", "serve gRPC as well"},
     {"prog.bin --http 0.0.0.0:8000 --api-key-file key.txt", "serve other machines"},
     {"--config serve.conf", "read models and options from a file"},
 };
 
 const struct command command_serve = {
     .name = "serve",
-    .summary = "serve models over HTTP",
+    .summary = "serve models over HTTP and gRPC",
     .operands = "[NAME=]MODEL|PROG|DIR...",
     .min_operands = 0,
     .max_operands = 10000,
     .description =
-        "Serves models with the Open Inference Protocol (v2, REST), which clients of Triton and KServe use. The name "
-        "of a "
-        "model is that of its file or directory. A directory has models in the layout of Triton (NAME/1/model.onnx), "
+        "Serves models with the Open Inference Protocol (v2, REST, and with --grpc also gRPC), which clients of Triton "
+        "and "
+        "KServe use. The name of a model is that of its file or directory. A directory has models in the layout of "
+        "Triton (NAME/1/model.onnx), "
         "of "
         "KServe (model.onnx in it), or any files that end in .onnx, .bin or .xcvm.\n\n"
         "Ask the server: curl http://127.0.0.1:8000/v2/models/NAME shows inputs and outputs. curl "
         "http://127.0.0.1:8000/v2/models/NAME/infer -d "
         "'{\"inputs\":[{\"name\":\"x\",\"shape\":[2],\"datatype\":\"FP32\","
         "\"data\":[1,2]}]}' runs the model. /metrics is for Prometheus.\n\n"
-        "Requests wait in a bounded queue; a full queue answers 429 with Retry-After. Requests whose inputs differ in "
+        "Requests wait in a bounded queue; a full queue answers 429 with Retry-After, and RESOURCE_EXHAUSTED over "
+        "gRPC. Requests whose inputs differ in "
         "the "
-        "number of rows only run together. A client that closes its connection cancels its request.\n\n"
+        "number of rows only run together. A client that closes its connection or cancels its call cancels its "
+        "request.\n\n"
         "SIGHUP reads models and directories again while requests are served; a model that does not load keeps its old "
         "version. SIGTERM finishes all requests and ends. Sockets, readiness and watchdog of systemd are used if they "
         "are "

@@ -23,12 +23,12 @@ static int is_for_us(const char *variable)
     return getenv(variable) == NULL || number_of(variable) == (unsigned long long)getpid();
 }
 
-int systemd_socket(void)
+int systemd_socket(int index)
 {
-    if (getenv("LISTEN_PID") == NULL || !is_for_us("LISTEN_PID") || number_of("LISTEN_FDS") < 1)
+    if (getenv("LISTEN_PID") == NULL || !is_for_us("LISTEN_PID") || number_of("LISTEN_FDS") < (unsigned)index + 1)
         return 0;
-    (void)fcntl(FIRST_SOCKET, F_SETFD, FD_CLOEXEC);
-    return FIRST_SOCKET;
+    (void)fcntl(FIRST_SOCKET + index, F_SETFD, FD_CLOEXEC);
+    return FIRST_SOCKET + index;
 }
 
 void systemd_notify(const char *state)

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Returns the first socket that the parent process passed (LISTEN_FDS), or 0. */
-int systemd_socket(void);
+/* Returns socket `index` that the parent process passed (LISTEN_FDS), or 0. */
+int systemd_socket(int index);
 /* Sends a state such as "READY=1" to NOTIFY_SOCKET, if there is one. */
 void systemd_notify(const char *state);
 /* Returns the time between signs of life in nanoseconds, half of what the watchdog allows; 0: no watchdog. */
