@@ -1,0 +1,108 @@
+# Serving over gRPC: the six calls, datatypes, compression, bad requests, limits, cancellation, and the end under load.
+. "$(dirname "$0")/expect.sh"
+folder=$(cd "$(dirname "$0")" && pwd)
+client=$folder/grpc_client.py
+digits=$folder/../../examples/digits
+started=
+trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "$work"' EXIT
+
+# start ARGUMENTS...: serves at free ports until stop. Sets $address (of gRPC), $rest and $server.
+start() {
+    last="xcvm serve $*"
+    : >.err # the address of an earlier server must not be read before the shell has opened the file
+    "$xcvm" serve "$@" --http 127.0.0.1:0 >.out 2>.err </dev/null &
+    server=$!
+    started="$started $server"
+    for _ in $(seq 600); do
+        rest=$(sed -n 's/^xcvm serve: serving at //p' .err)
+        [ -z "$rest" ] && kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    address=$(sed -n 's/^xcvm serve: serving gRPC at //p' .err)
+    [ -n "$address" ] || bad "does not start"
+}
+stop() {
+    kill -"${1:-TERM}" "$server" 2>/dev/null
+    wait "$server"
+    status=$?
+    code 0
+}
+client() { check /usr/bin/python3 "$client" "$address" "$@"; }
+
+mkdir messages
+check protoc -I"$folder/../../server/grpc/definitions" --python_out=messages inference.proto health.proto reflection.proto
+export PYTHONPATH=$work/messages GRPC_ENABLE_FORK_SUPPORT=0
+printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' > doubles.xcvm
+printf 'xcvm 1\ninput x f32[2]\nloop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)\n' > endless.xcvm
+printf 'xcvm 1\ninput x str[2]\noutput y str[2]\n$1 = In(name="x")\n$2 = StringConcat($1, str[] "x")\nOut($2, name="y")\n' > texts.xcvm
+printf 'xcvm 1\ninput x f32[0]\noutput y f32[0]\n$1 = In(name="x")\nOut($1, name="y")\n' > empty.xcvm
+printf 'xcvm 1\ninput x u8[N]\noutput y u8[N]\n$1 = In(name="x")\nOut($1, name="y")\n' > bytes.xcvm
+cat > counts.xcvm <<'END'
+xcvm 1
+input x f32[2]
+output y f32[2]
+state total f32[2] = @start
+constant start f32[2] = 10 20
+$1 = In(name="x")
+$2 = Load(name="total")
+$3 = Add($1, $2)
+Store($3, name="total")
+Out($3, name="y")
+END
+types=
+for type in bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 f16 bf16; do
+    printf 'xcvm 1\ninput x %s[2]\noutput y %s[2]\n$1 = In(name="x")\nOut($1, name="y")\n' $type $type > $type.xcvm
+    types="$types $type.xcvm"
+done
+
+# Results have the bits of xcvm run.
+/usr/bin/python3 -c 'import numpy as np; np.save("image.npy", np.random.RandomState(1).rand(3, 1, 8, 8).astype("f"))'
+run run "$digits/model.onnx" --input image=@image.npy --output probabilities=@wanted.npy
+code 0
+# shellcheck disable=SC2086
+start digits="$digits/model.onnx" texts.xcvm counts.xcvm doubles.xcvm triples=doubles.xcvm empty.xcvm bytes.xcvm $types \
+    --grpc 127.0.0.1:0 --access-log log.jsonl
+client metadata
+client digits image.npy wanted.npy
+client types
+client bad_requests
+client large
+stop
+# Each line of the log is an object.
+check /usr/bin/python3 -c 'import json
+lines = [json.loads(line) for line in open("log.jsonl")]
+assert len(lines) > 50 and all({"time", "method", "path", "status", "grpc_status", "us"} <= set(line) for line in lines)
+assert any(line.get("id") == "q\"\u00e9" and line["model"] == "digits" and line["sent"] for line in lines)
+assert {0, 3, 5, 12, 13} <= {line["grpc_status"] for line in lines}'
+
+# Limits: a queue of one request, one worker, small messages.
+start endless.xcvm doubles.xcvm --grpc 127.0.0.1:0 --workers 1 --queue 1 --body-limit 2000
+client busy "$rest"
+client limits
+stop INT
+
+# Access: keys, and addresses that others can reach.
+printf 'a-key-of-many-characters\n' > key
+run serve doubles.xcvm --http 127.0.0.1:0 --grpc 0.0.0.0:0
+code 2
+err_has 'needs an API key: --api-key-file, or --insecure'
+run serve doubles.xcvm --http 127.0.0.1:0 --grpc 127.0.0.1
+code 2
+err_has '"127.0.0.1" is not an address'
+start doubles.xcvm --grpc unix:here.sock --api-key-file key
+address=unix:$work/here.sock
+client key a-key-of-many-characters
+stop
+
+# SIGTERM under load: accepted requests complete.
+start doubles.xcvm --grpc 127.0.0.1:0
+/usr/bin/python3 "$client" "$address" load >begun 2>failed &
+load=$!
+for _ in $(seq 400); do [ -s begun ] && break; sleep 0.05; done
+sleep 0.3
+stop
+wait "$load"
+status=$?
+code 0
+check test ! -s failed
+finish
