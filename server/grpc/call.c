@@ -29,6 +29,8 @@ const xcs_method xcs_methods[] = {
     {OIP "ModelMetadata", XCS_METHOD_UNARY, false, xcs_handle_model_metadata},
     {"/grpc.health.v1.Health/Check", XCS_METHOD_UNARY, true, xcs_handle_health_check},
     {"/grpc.health.v1.Health/Watch", XCS_METHOD_UNARY, true, xcs_handle_health_watch},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", XCS_METHOD_STREAM, false, xcs_handle_reflection},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", XCS_METHOD_STREAM, false, xcs_handle_reflection},
     {NULL, XCS_METHOD_UNARY, false, NULL},
 };
 

@@ -30,7 +30,8 @@ stop() {
 client() { check /usr/bin/python3 "$client" "$address" "$@"; }
 
 mkdir messages
-check protoc -I"$folder/../../server/grpc/definitions" --python_out=messages inference.proto health.proto reflection.proto
+check protoc -I"$folder/../../server/grpc/definitions" --python_out=messages inference.proto health.proto reflection.proto \
+    reflection_v1alpha.proto
 export PYTHONPATH=$work/messages GRPC_ENABLE_FORK_SUPPORT=0
 printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' > doubles.xcvm
 printf 'xcvm 1\ninput x f32[2]\nloop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)\n' > endless.xcvm
@@ -67,6 +68,7 @@ client digits image.npy wanted.npy
 client types
 client bad_requests
 client large
+client reflection
 stop
 # Each line of the log is an object.
 check /usr/bin/python3 -c 'import json
@@ -93,6 +95,19 @@ start doubles.xcvm --grpc unix:here.sock --api-key-file key
 address=unix:$work/here.sock
 client key a-key-of-many-characters
 stop
+
+# SIGTERM: health checks and watches see it; the end of a watch is that of the server.
+start doubles.xcvm --grpc 127.0.0.1:0 --drain-ms 600000
+/usr/bin/python3 "$client" "$address" health >said 2>failed &
+watches=$!
+for _ in $(seq 400); do grep -q watching said && break; sleep 0.05; done
+kill -TERM "$server"
+for _ in $(seq 400); do grep -q drained said && break; sleep 0.05; done
+stop
+wait "$watches"
+status=$?
+code 0
+check test ! -s failed
 
 # SIGTERM under load: accepted requests complete.
 start doubles.xcvm --grpc 127.0.0.1:0

@@ -312,6 +312,95 @@ def case_busy(rest):
     del leaving
 
 
+def case_health():
+    """Check and Watch. The script ends the server after "watching" is printed, and the watches see it."""
+    import health_pb2 as health
+
+    serializers = {"request_serializer": health.HealthCheckRequest.SerializeToString,
+                   "response_deserializer": health.HealthCheckResponse.FromString}
+    ask = channel.unary_unary("/grpc.health.v1.Health/Check", **serializers)
+    watch = channel.unary_stream("/grpc.health.v1.Health/Watch", **serializers)
+    for service in ("", "inference.GRPCInferenceService", "grpc.health.v1.Health"):
+        check(ask(health.HealthCheckRequest(service=service), timeout=20).status == health.HealthCheckResponse.SERVING, service)
+    try:
+        ask(health.HealthCheckRequest(service="none"), timeout=20)
+        check(False, "an unknown service is healthy")
+    except grpc.RpcError as e:
+        check(e.code() == grpc.StatusCode.NOT_FOUND, e)
+    short = watch(health.HealthCheckRequest(), timeout=0.3)
+    check(next(short).status == health.HealthCheckResponse.SERVING, "a short watch")
+    try:
+        next(short)
+        check(False, "a watch has a second status")
+    except grpc.RpcError as e:
+        check(e.code() == grpc.StatusCode.DEADLINE_EXCEEDED, e)
+    watches = [watch(health.HealthCheckRequest(service=service), timeout=60) for service in ("", "inference.GRPCInferenceService", "none")]
+    for w, status in zip(watches, ("SERVING", "SERVING", "SERVICE_UNKNOWN")):
+        check(health.HealthCheckResponse.ServingStatus.Name(next(w).status) == status, status)
+    print("watching", flush=True)
+    for w in watches[:2]:
+        check(next(w).status == health.HealthCheckResponse.NOT_SERVING, "a watch of a server that ends")
+    check(not call("ServerReady", on=connect(**{"grpc.use_local_subchannel_pool": 1})).ready, "ready while it drains")
+    print("drained", flush=True)
+    for w in watches:
+        try:
+            next(w)
+            check(False, "a watch goes on")
+        except grpc.RpcError as e:
+            check(e.code() == grpc.StatusCode.UNAVAILABLE, e)
+
+
+def without_json_names(container):
+    """Clears the names that JSON has, which descriptors of the Python library lack."""
+    for message in container.message_type if hasattr(container, "message_type") else container.nested_type:
+        for field in message.field:
+            field.ClearField("json_name")
+        without_json_names(message)
+
+
+def case_reflection():
+    """Services, files and symbols, as the definitions have them."""
+    import inference_pb2
+    import reflection_pb2
+    import reflection_v1alpha_pb2
+    from google.protobuf import descriptor_pb2
+
+    names = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+             "inference.GRPCInferenceService"]
+    for module, version in ((reflection_pb2, "v1"), (reflection_v1alpha_pb2, "v1alpha")):
+        info = channel.stream_stream(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+                                     request_serializer=module.ServerReflectionRequest.SerializeToString,
+                                     response_deserializer=module.ServerReflectionResponse.FromString)
+        Request = module.ServerReflectionRequest
+        found = ["inference.proto", "inference", "ModelInferRequest", "ModelInferRequest.InferInputTensor",
+                 "ModelInferRequest.InferInputTensor.shape", "GRPCInferenceService", "GRPCInferenceService.ModelInfer",
+                 "InferParameter.parameter_choice", "ModelReadyRequest.name"]
+        requests = [Request(host="h", list_services="*"), Request(file_by_filename=found[0])]
+        requests += [Request(file_containing_symbol=f"inference.{name}") for name in found[2:]]
+        requests += [Request(file_containing_symbol="grpc.health.v1.HealthCheckResponse.SERVING"),
+                     Request(all_extension_numbers_of_type="inference.ModelReadyRequest")]
+        missing = [Request(file_by_filename="none.proto"), Request(file_containing_symbol="inference.Model"),
+                   Request(file_containing_symbol="inference"), Request(file_containing_symbol="inference.GRPCInferenceService.Mode"),
+                   Request(file_containing_symbol=""), Request(all_extension_numbers_of_type="inference.None"),
+                   Request(file_containing_extension=module.ExtensionRequest(containing_type="x", extension_number=1)), Request()]
+        answers = list(info(iter(requests + missing), timeout=20))
+        check(len(answers) == len(requests + missing), len(answers))
+        for request, answer in zip(requests + missing, answers):
+            check(answer.original_request == request and answer.valid_host == request.host, answer)
+        check(sorted(s.name for s in answers[0].list_services_response.service) == names, answers[0])
+        wanted = descriptor_pb2.FileDescriptorProto()
+        inference_pb2.DESCRIPTOR.CopyToProto(wanted)
+        for answer in answers[1:len(found)]:
+            got = descriptor_pb2.FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
+            without_json_names(got)
+            check(got == wanted, answer)
+        check(b"HealthCheckResponse" in answers[len(found)].file_descriptor_response.file_descriptor_proto[0], "health")
+        check(answers[len(found) + 1].all_extension_numbers_response.base_type_name == "inference.ModelReadyRequest", "extensions")
+        for answer in answers[len(requests):-1]:
+            check(answer.error_response.error_code == 5, answer)
+        check(answers[-1].error_response.error_code == 3, answers[-1])
+
+
 def case_load():
     """Calls on several threads until the server goes away. Accepted ones complete; others fail with UNAVAILABLE."""
     request = infer_request("doubles", x([1, 2]))
