@@ -124,7 +124,9 @@ class Elementwise(Base):
                 x = np.array([1, -1, 0.3, 7, 5.5, np.inf, np.nan, 0, -0.5], dtype)
                 for y in (0.1, -0.1, 0.3, -2, np.inf, -np.inf, 0, np.nan):
                     y = np.array(y, dtype)
-                    self.same(xp.asarray(x) // xp.asarray(y), x // y, (dtype, y))
+                    # The standard has infinities where NumPy has NaN.
+                    expected = np.where(np.isinf(x) & np.isfinite(y) & (y != 0), x / y, x // y)
+                    self.same(xp.asarray(x) // xp.asarray(y), expected, (dtype, y))
 
     def test_negative_powers_of_integers(self):
         for x in (np.array([2, 3]), np.array([2, 3], np.uint8)):
