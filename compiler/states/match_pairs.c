@@ -16,6 +16,7 @@ typedef struct matching {
     bool *input_taken, *output_taken;
     xcc_state_pair *made; /* pairs->at */
     size_t capacity;
+    const char *unlike[2]; /* the first output and input that would be a pair if their sizes agreed */
 } matching;
 
 static void report_note(const matching *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -252,6 +253,17 @@ static size_t output_of_key(const matching *k, const conventions *c, const char 
     return entry == NULL || entry->value < 0 || k->output_taken[entry->value] ? SIZE_MAX : (size_t)entry->value;
 }
 
+static bool may_be_state(matching *k, size_t output, const xcc_value *input)
+{
+    const xcc_graph *g = k->m->graph;
+    const bool agree = xcc_state_types_agree(&g->outputs[output]->type, &input->type);
+    if (!agree && k->unlike[0] == NULL) {
+        k->unlike[0] = g->output_names[output];
+        k->unlike[1] = input->name;
+    }
+    return agree;
+}
+
 /* Pairs each input with the only free output of the same key. Inputs that share a key are not paired. */
 static xcvm_status match_keys(matching *k, const conventions *c, bool first)
 {
@@ -268,10 +280,9 @@ static xcvm_status match_keys(matching *k, const conventions *c, bool first)
                 continue;
             }
             const size_t output = output_of_key(k, c, key);
-            if (output == SIZE_MAX || entry->value != 1 || !xcc_pair_names_fit(&c->inputs[i], &c->outputs[output]) ||
-                !xcc_state_types_agree(&g->outputs[output]->type, &g->inputs[i]->type))
-                continue;
-            XCVM_TRY(take_pair(k, output, i));
+            if (output != SIZE_MAX && entry->value == 1 && xcc_pair_names_fit(&c->inputs[i], &c->outputs[output]) &&
+                may_be_state(k, output, g->inputs[i]))
+                XCVM_TRY(take_pair(k, output, i));
         }
     return XCVM_OK;
 }
@@ -289,7 +300,7 @@ static xcvm_status match_structure(matching *k, const conventions *c)
         const xcc_value *of =
             k->output_taken[i] || is_of_encoder(&c->outputs[i]) ? NULL : xcc_state_of_output(g, g->outputs[i]);
         const struct xcc_table_entry *place = of != NULL ? xcc_table_lookup(&places, of->name) : NULL;
-        if (place != NULL && !k->input_taken[place->value] && xcc_state_types_agree(&g->outputs[i]->type, &of->type))
+        if (place != NULL && !k->input_taken[place->value] && may_be_state(k, i, of))
             next[place->value] = next[place->value] != 0 ? -1 : (int64_t)i + 1;
     }
     for (size_t i = 0; i < g->input_count; i++)
@@ -320,6 +331,34 @@ static xcvm_status report_left(const matching *k, const conventions *c)
     return XCVM_OK;
 }
 
+static bool has_float_input(const xcc_graph *g)
+{
+    for (size_t i = 0; i < g->input_count; i++)
+        if (g->inputs[i]->type.kind != XCVM_KIND_TENSOR ||
+            !xcvm_dtype_in(g->inputs[i]->type.dtype, XCVM_TYPES_INT | XCVM_TYPES_BOOL))
+            return true;
+    return false;
+}
+
+/* No pair was found, for one of the reasons of docs/decoders.md. */
+static xcvm_status refuse_auto(const matching *k)
+{
+    char remedy[400];
+    if (!has_float_input(k->m->graph))
+        return refuse_pattern(k, "auto", "no input can be a state, because all are integers",
+                              "The model was exported without a cache, so that each run needs all tokens. Export the "
+                              "cache as inputs and outputs, or run the model without states");
+    if (k->unlike[0] == NULL)
+        return refuse_pattern(k, "auto", "neither names nor graph show an output that is the next value of an input",
+                              "Name each pair as OUTPUT:INPUT");
+    snprintf(
+        remedy, sizeof remedy,
+        "Output \"%.100s\" follows input \"%.100s\", but their sizes are those of the example. Export them with open "
+        "sizes (dynamic_axes)",
+        k->unlike[0], k->unlike[1]);
+    return refuse_pattern(k, "auto", "no output has the type of the input that it follows", remedy);
+}
+
 static xcvm_status match_auto(matching *k)
 {
     conventions c = {.by_key = {.count = 0}};
@@ -330,8 +369,7 @@ static xcvm_status match_auto(matching *k)
     XCVM_TRY(match_structure(k, &c));
     const size_t made = k->pairs->count - before;
     if (made == 0)
-        return refuse_pattern(k, "auto", "neither names nor graph show an output that is the next value of an input",
-                              "Name each pair as OUTPUT:INPUT");
+        return refuse_auto(k);
     const xcc_state_pair *pair = &k->made[before];
     report_note(k, "\"auto\" found %zu %s, the first one is %.200s:%.200s", made, made == 1 ? "state" : "states",
                 pair->output, pair->input);

@@ -2,12 +2,13 @@
  * Generates token ids with a decoder: an ONNX model of any exporter, which is compiled first, or a program.
  *
  *   decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] [--seed S]
- *          [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...
+ *          [--states auto|PATTERN|none] [--cache-rows N] [--dim NAME=SIZE]...
  *
  * The keys and values of a transformer, or the state of a recurrent network, are states of the session. The first run
  * reads the prompt, and each later run reads one token. The program fills inputs by their names (input_ids,
  * attention_mask, position_ids, cache_position, use_cache_branch, seqlens_k, total_sequence_length and others, in the
- * table below). docs/decoders.md explains how to export and compile a decoder. Ids go to standard output.
+ * table below; the only other input of integers has the ids). Without states, each run reads all tokens again.
+ * docs/decoders.md explains how to export and compile a decoder. Ids go to standard output.
  */
 #include <xcvm/compiler.h>
 #include <xcvm/xcvm.h>
@@ -39,6 +40,7 @@ typedef struct decoder {
     int64_t read;     /* tokens that earlier runs have read */
     int64_t *numbers; /* elements of inputs, MOST_IDS for each */
     bool compiled;    /* from a model */
+    bool rereads;     /* the program has no states: each run reads all tokens */
     xcvm_error error;
 } decoder;
 
@@ -183,19 +185,41 @@ static xcvm_status set_input(decoder *d, size_t index, role kind, const int64_t 
     return status;
 }
 
+static const size_t role_count = sizeof roles / sizeof *roles;
+
+/* The number of the role of that name; role_count: none. */
+static size_t find_role(const char *name)
+{
+    size_t k = 0;
+    while (k < role_count && strcmp(roles[k].name, name) != 0)
+        k++;
+    return k;
+}
+
+/* True if `index` is the only input of integers without a role, and no input has the role of the ids. */
+static bool must_be_ids(const decoder *d, size_t index)
+{
+    for (size_t i = 0; i < xcvm_program_input_count(d->program); i++) {
+        const xcvm_value_info *input = xcvm_program_input_at(d->program, i);
+        const size_t k = find_role(input->name);
+        const bool integers = input->type.dtype == XCVM_I64 || input->type.dtype == XCVM_I32;
+        if (k < role_count ? roles[k].role == TOKENS : i == index ? !integers : integers)
+            return false;
+    }
+    return true;
+}
+
 static xcvm_status set_inputs(decoder *d, const int64_t *ids, size_t count)
 {
     for (size_t i = 0; i < xcvm_program_input_count(d->program); i++) {
         const char *name = xcvm_program_input_at(d->program, i)->name;
-        size_t k = 0;
-        while (k < sizeof roles / sizeof *roles && strcmp(roles[k].name, name) != 0)
-            k++;
-        if (k == sizeof roles / sizeof *roles)
+        const size_t k = find_role(name);
+        if (k == role_count && !must_be_ids(d, i))
             return fail(d, XCVM_UNSUPPORTED,
                         "input \"%.100s\" is not a state, and decode knows no value for it. Name its pair: "
                         "--states OUTPUT:INPUT",
                         name);
-        const xcvm_status status = set_input(d, i, roles[k].role, ids, count);
+        const xcvm_status status = set_input(d, i, k < role_count ? roles[k].role : TOKENS, ids, count);
         if (status != XCVM_OK)
             return status;
     }
@@ -221,8 +245,19 @@ static xcvm_status read_tokens(decoder *d, const int64_t *ids, size_t count, con
                     xcvm_program_output_at(d->program, d->logits)->name);
     *choices = (size_t)xcvm_value_dims(scores)[rank - 1];
     *logits = (const float *)xcvm_value_data(scores) + xcvm_value_count(scores) - *choices;
-    d->read += (int64_t)count;
+    d->read += d->rereads ? 0 : (int64_t)count;
     return XCVM_OK;
+}
+
+/* Reads the next token, or with it all before. */
+static xcvm_status read_next(decoder *d, settings *s, int64_t id, const float **logits, size_t *choices)
+{
+    if (!d->rereads)
+        return read_tokens(d, &id, 1, logits, choices);
+    if (s->id_count == MOST_IDS)
+        return fail(d, XCVM_UNSUPPORTED, "decode reads %d tokens at most", MOST_IDS);
+    s->ids[s->id_count++] = id;
+    return read_tokens(d, s->ids, s->id_count, logits, choices);
 }
 
 /* Each id is flushed, so that a reader sees it at once. The line is ended before a message can follow it. */
@@ -234,7 +269,7 @@ static xcvm_status generate(decoder *d, settings *s)
     xcvm_status status = read_tokens(d, s->ids, s->id_count, &logits, &choices);
     while (status == XCVM_OK && written < s->count && (written == 0 || id != s->end)) {
         if (written > 0)
-            status = read_tokens(d, &id, 1, &logits, &choices);
+            status = read_next(d, s, id, &logits, &choices);
         if (status == XCVM_OK && !choose(s, logits, choices, &id))
             status = fail(d, XCVM_OUT_OF_MEMORY, "the memory does not suffice for candidates");
         if (status == XCVM_OK && (printf("%s%lld", written++ > 0 ? " " : "", (long long)id) < 0 || fflush(stdout) != 0))
@@ -274,11 +309,13 @@ static void print_note(void *user, xcc_diagnostic_kind kind, const char *text)
 static xcvm_status compile(decoder *d, const settings *s)
 {
     bytes program = {NULL, 0};
-    const xcc_options options = {.size = sizeof options,
-                                 .dims = s->dims,
-                                 .dim_count = s->dim_count,
-                                 .diagnostics = {print_note, stderr},
-                                 .states = {.patterns = &s->states, .pattern_count = 1, .cache_rows = s->cache_rows}};
+    const bool states = strcmp(s->states, "none") != 0;
+    const xcc_options options = {
+        .size = sizeof options,
+        .dims = s->dims,
+        .dim_count = s->dim_count,
+        .diagnostics = {print_note, stderr},
+        .states = {.patterns = &s->states, .pattern_count = states ? 1 : 0, .cache_rows = s->cache_rows}};
     xcvm_status status = xcc_compile_file(s->path, &options, (xcvm_sink){collect, &program}, NULL, &d->error);
     if (status == XCVM_OK)
         status = xcvm_program_load(program.at, program.count,
@@ -298,10 +335,11 @@ static xcvm_status open_decoder(decoder *d, const settings *s)
         status = xcvm_session_create(d->program, NULL, &d->session, &d->error);
     if (status != XCVM_OK)
         return status;
-    if (xcvm_program_state_count(d->program) == 0)
+    d->rereads = xcvm_program_state_count(d->program) == 0;
+    if (d->rereads && strcmp(s->states, "none") != 0)
         return fail(d, XCVM_UNSUPPORTED,
                     "the program has no states, so that a run would forget all earlier tokens. Compile the "
-                    "model with --state-pairs auto");
+                    "model with --state-pairs auto, or call decode with --states none if the model has no cache");
     d->numbers = malloc((xcvm_program_input_count(d->program) + 1) * MOST_IDS * sizeof *d->numbers);
     if (d->numbers == NULL)
         return fail(d, XCVM_OUT_OF_MEMORY, "the memory does not suffice for inputs");
@@ -351,7 +389,7 @@ static bool parse_dim(settings *s, char *text)
 }
 
 static const char usage[] = "usage: decode MODEL [--ids 1,2,3] [--count N] [--end ID] [--temperature T] [--top-k K] "
-                            "[--seed S] [--states auto|PATTERN] [--cache-rows N] [--dim NAME=SIZE]...\n";
+                            "[--seed S] [--states auto|PATTERN|none] [--cache-rows N] [--dim NAME=SIZE]...\n";
 
 /* Returns NULL, or the kind of value that the option needs. */
 static const char *parse_option(settings *s, const char *name, char *value)
@@ -409,6 +447,11 @@ static void report_failure(const decoder *d, const settings *s, xcvm_status stat
     const char *message = d->error.message;
     const bool names_file = strstr(message, s->path) != NULL;
     fprintf(stderr, "decode: %s%s%s\n", names_file ? "" : s->path, names_file ? "" : ": ", message);
+    if (strstr(message, "is declared as") != NULL)
+        fprintf(stderr,
+                "decode: if the model has the sizes of its example, export it with open sizes (dynamic_axes)\n");
+    if (d->program == NULL && strstr(message, "exported without a cache") != NULL)
+        fprintf(stderr, "decode: --states none reads all tokens again in each run, for a model without a cache\n");
     if (status == XCVM_OUT_OF_RANGE && d->read > 0)
         fprintf(stderr, "decode: if a cache is full after %lld tokens, %s with a larger --cache-rows\n",
                 (long long)d->read, d->compiled ? "call decode" : "compile the model");

@@ -60,12 +60,16 @@ refused() { # LINES OF OUTPUT, THEN WORDS OF THE MESSAGE, THEN -- AND THE ARGUME
 refused 1 'classic.bin: ' 'the cache holds 32 rows' 'compile the model with a larger --cache-rows' -- "$folder/classic.bin" --ids 3,17 --count 40
 refused 1 'classic.onnx: ' 'call decode with a larger --cache-rows' -- \
     "$folder/classic.onnx" --dim batch_size=1 --cache-rows 8 --ids 3,17 --count 40
+refused 0 'first.onnx: ' 'exported without a cache' 'decode: --states none reads all tokens again' -- "$folder/first.onnx"
+refused 0 'example_sizes.onnx: ' 'Output "present.0.key" follows input "past_key_values.0.key", but their sizes are those of the example' 'dynamic_axes' -- \
+    "$folder/example_sizes.onnx"
+refused 0 'example_sizes.onnx: ' 'export it with open sizes (dynamic_axes)' -- "$folder/example_sizes.onnx" --states none
 refused 0 'missing.bin' -- "$folder/missing.bin"
 refused 0 '--cache-rows needs a whole number of at least 1' -- "$folder/classic.onnx" --cache-rows 0
 refused 0 '--count needs a whole number' -- "$folder/classic.onnx" --count ten
 refused 0 '--seed needs a value' -- "$folder/classic.onnx" --seed
 "$xcvm" compile "$folder/classic.onnx" -o "$folder/stateless.bin"
-refused 0 'stateless.bin: the program has no states' '--state-pairs auto' -- "$folder/stateless.bin"
+refused 0 'stateless.bin: the program has no states' '--state-pairs auto' '--states none' -- "$folder/stateless.bin"
 # Without room for rows the caches are copied, which a note says.
 "$decode" "$folder/classic.onnx" --dim batch_size=1 --count 1 2>&1 >/dev/null | grep -q -e '--cache-rows N' ||
     { echo "decode does not mention --cache-rows" >&2; failed=1; }

@@ -280,6 +280,14 @@ def main():
     export(recurrent, at("recurrent.onnx"), (torch.tensor([[1, 2]]), zeros, zeros), ["input_ids", "h0", "c0"],
            ["logits", "hn", "cn"], {"input_ids": {0: "batch", 1: "length"}, "h0": {1: "batch"}, "c0": {1: "batch"}})
     cases.append(("recurrent", "", generate(lambda ids: recurrent(ids, zeros, zeros)[0])))
+    # Other names, no cache, and the sizes of the example.
+    export(recurrent, at("other_names.onnx"), (torch.tensor([[1, 2]]), zeros, zeros), ["words", "a", "b"],
+           ["scores", "a_then", "b_then"], {"words": {0: "batch", 1: "length"}, "a": {1: "batch"}, "b": {1: "batch"}})
+    cases.append(("other_names", "", cases[-1][2]))
+    cases.append(("first", "--states none", greedy))
+    values = tuple(torch.randn(1, KEY_HEADS, 3, SIZE) for _ in past)
+    export(model, at("example_sizes.onnx"), (torch.tensor([[1, 2]]), torch.ones(1, 5, dtype=torch.int64), *values),
+           ["input_ids", "attention_mask", *past], ["logits", *present], {})
     with open(at("cases.txt"), "w") as file:
         for name, options, ids in cases:
             file.write(f"{name}.onnx {options}|{','.join(map(str, PROMPT))}|{' '.join(map(str, ids))}\n")

@@ -112,6 +112,39 @@ START_TEST(others_are_no_states)
 }
 END_TEST
 
+/* The reasons why a model has no states, each with its remedy. */
+START_TEST(models_without_states)
+{
+    compilation c;
+    notes n;
+    begin(&c, 2);
+    xcc_value *ids = input(&c.b, "ids", XCVM_I64, 1, DIMS(2));
+    xcc_value *mask = input(&c.b, "mask", XCVM_BOOL, 1, DIMS(2));
+    output(&c.b, must(&c.b, xcc_apply(&c.b, Add, y, .a = XCC_IN(ids), .b = XCC_IN(ids))));
+    output(&c.b, must(&c.b, xcc_apply(&c.b, Not, y, .x = XCC_IN(mask))));
+    match(&c, automatic, 1, &n);
+    ck_assert_int_eq(xcc_pair_states(&c.m), XCVM_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(c.error.message, "exported without a cache") != NULL, "%s", c.error.message);
+    finish(&c);
+    /* The output has one row more, by its name or by the graph. */
+    static const char *const names[][2] = {{"past_0", "present_0"}, {"here", "there"}};
+    for (size_t i = 0; i < 2; i++) {
+        begin(&c, 2);
+        xcc_value *past = input(&c.b, names[i][0], XCVM_F32, 4, DIMS(1, 1, 3, 2)),
+                  *row = input(&c.b, "row", XCVM_F32, 4, DIMS(1, 1, 1, 2)), *both[] = {past, row};
+        xcc_value *present = must(&c.b, xcc_build_concat(&c.b, 2, both, 2));
+        ok(&c.m, xcc_value_rename(present, names[i][1]));
+        output(&c.b, present);
+        match(&c, automatic, 1, &n);
+        ck_assert_int_eq(xcc_pair_states(&c.m), XCVM_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(c.error.message, "their sizes are those of the example") != NULL &&
+                          strstr(c.error.message, names[i][0]) != NULL && strstr(c.error.message, names[i][1]) != NULL,
+                      "%s", c.error.message);
+        finish(&c);
+    }
+}
+END_TEST
+
 START_TEST(ambiguous_and_unmatched_names_are_reported)
 {
     compilation c;
@@ -250,6 +283,7 @@ Suite *suite_compiler_match_pairs(void)
     TCase *tests = tcase_create("match_pairs");
     tcase_add_test(tests, conventions);
     tcase_add_test(tests, others_are_no_states);
+    tcase_add_test(tests, models_without_states);
     tcase_add_test(tests, ambiguous_and_unmatched_names_are_reported);
     tcase_add_test(tests, patterns);
     tcase_add_test(tests, patterns_with_several_readings);
