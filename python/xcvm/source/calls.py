@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import emit
-from .core import BREAK, CONTINUE, NONE, NORMAL, RAISE, RETURN
+from .core import BREAK, CONTINUE, NONE, NORMAL, RAISE, RETURN, narrowing
 from .errors import NeedsConstant, PythonError, Refusal, nearest
 from .graph import GraphValue, Type
 from .heap import DICT, ITEMS, KIND, RESULT, YIELDED
@@ -49,6 +49,10 @@ _PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.BuiltinFunctionType, type(Ellipsis), range, slice,
     frozenset, type(NotImplemented),
 )  # fmt: skip
+
+
+# Functions without effects whose results branches cannot join.
+ITERATIONS = (range, enumerate, zip, reversed, iter)
 
 
 def library_of(value: Any) -> str:
@@ -423,7 +427,7 @@ class Calls(Operators):
         for item in (*arguments, *keywords.values()):
             if not isinstance(item, Text):
                 self.usable(item)
-        if self.endings() != frozenset([NORMAL]):
+        if self.endings() != frozenset([NORMAL]) and not (isinstance(function, Const) and any(function.value is one for one in ITERATIONS)):
             # An earlier part of the statement may have raised.
             return self.split_ending(frozenset([NORMAL]), lambda: self.call(function, arguments, keywords), lambda: UNDEFINED)
         if isinstance(function, Choice):
@@ -449,6 +453,7 @@ class Calls(Operators):
             return self.call_object(function, arguments, keywords)
         raise PythonError(TypeError(f"'{self.type_name(function)}' object is not callable"))
 
+    @narrowing
     def call_row(self, row: Callable[..., Value], arguments: list[Value], keywords: dict[str, Value]) -> Value:
         """Call a row of a table, whose signature has the library's names and defaults."""
         bound = self.tables.bind(row, self, arguments, keywords)

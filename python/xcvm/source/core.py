@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Sequence as Items
 from contextlib import contextmanager
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from . import emit
-from .errors import NeedsConstant, Place, Problem, PythonError, Refusal
+from .errors import NeedsConstant, Place, Problem, PythonError, Refusal, Undecided
 from .graph import Graph, GraphValue, Type
 from .heap import DATA, DICT, ITEMS, KIND, Heap
 from .read import place_of
@@ -41,6 +42,8 @@ NONE = Const(None)
 TRUE = Const(True)
 FALSE = Const(False)
 
+M = TypeVar("M", bound=Callable[..., Any])
+
 _RANDOM = frozenset(["RandomNormal", "RandomUniform", "Bernoulli", "Multinomial", "Dropout", "Print", "HostCall"])
 
 
@@ -53,6 +56,32 @@ class Options:
         self.plain_unroll = unroll
         self.most_rounds = most_rounds
         self.depth = depth
+
+
+def narrowing(method: M) -> M:
+    """Run a method once for each of the contents that a list or dict may have, in branches.
+
+    The method must have no effects before it reads the contents.
+    """
+
+    @functools.wraps(method)
+    def run(self: Any, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except Undecided as found:
+            owner, key, choice = found.owner, found.key, found.choice
+
+        def side(contents: Value) -> Callable[[], Value]:
+            def go() -> Value:
+                self.heap.write(owner, key, contents)
+                made = run(self, *arguments)
+                return NONE if made is None else made
+
+            return go
+
+        return self.branch(choice.condition, side(choice.yes), side(choice.no))
+
+    return run  # type: ignore[return-value]
 
 
 class Core:
@@ -86,6 +115,15 @@ class Core:
         self.library = "numpy"
         self.parameter_names: dict[int, str] = {}
         self.attempts = 0
+
+    def settle(self, value: Value) -> Value:
+        """Resolve choices that are decided here."""
+        while isinstance(value, Choice):
+            known = self.truth(value.condition)
+            if known is None:
+                return value
+            value = value.yes if known else value.no
+        return value
 
     # ---- Errors ----
 
@@ -152,6 +190,8 @@ class Core:
                 return made[0] if count == 1 else tuple(made)
         try:
             types = emit.infer(name, operands, attributes, count)
+        except emit.UnknownRank as error:
+            raise Refusal(str(error)) from None
         except ValueError as error:
             raise PythonError(RuntimeError(str(error))) from None
         results = self.graph.node(name, operands, attributes, types)
@@ -429,12 +469,10 @@ class Core:
             value = self.live_read(reference.object, ITEMS, Tuple(tuple(self.wrap(item) for item in live), list))
         if isinstance(value, Poison):
             raise Refusal(value.reason)
+        value = self.settle(value)
         if isinstance(value, Choice):
-            return self.joined_contents(value)
+            raise Undecided(reference.object, ITEMS, value)
         return value
-
-    def joined_contents(self, value: Choice) -> Value:
-        raise NotImplementedError
 
     def known_items(self, reference: Reference) -> tuple[Value, ...]:
         contents = self.contents(reference)
@@ -453,13 +491,10 @@ class Core:
             self.live_read(reference.object, DICT, value)
         if isinstance(value, Poison):
             raise Refusal(value.reason)
+        value = self.settle(value)
         if isinstance(value, Choice):
-            known = self.truth(value.condition)
-            while isinstance(value, Choice) and known is not None:
-                value = value.yes if known else value.no
-                known = self.truth(value.condition) if isinstance(value, Choice) else None
-        if not isinstance(value, Entries):
-            self.refuse("this dict has other keys on another path", "Give it the same keys on both")
+            raise Undecided(reference.object, DICT, value)
+        assert isinstance(value, Entries)
         return value
 
     def wrap(self, value: Any) -> Value:
@@ -495,13 +530,22 @@ class Core:
         return result if result is not None else self.constant(False)
 
     def raise_python(self, error: BaseException) -> None:
-        """End the current block with an exception of the interpreted program."""
+        """End the current block with an exception of the interpreted program, on the paths on which it has not ended."""
         for index, known in enumerate(self.exceptions):
             if type(known) is type(error) and known.args == error.args:
+                break
+        else:
+            index = len(self.exceptions)
+            self.exceptions.append(error)
+        before = self.ending()
+        if isinstance(before, Const):
+            if before.value == NORMAL:
                 self.set_ending(RAISE + index)
-                return
-        self.exceptions.append(error)
-        self.set_ending(RAISE + len(self.exceptions) - 1)
+            return
+        assert isinstance(before, Number) and before.choices is not None
+        if NORMAL in before.choices:
+            at = self.op("Where", self.ending_is(frozenset([NORMAL])), self.constant(RAISE + index, "i64"), before.at)
+            self.heap.write(self.frame, KIND, Number(at, "int", before.choices - {NORMAL} | {RAISE + index}))
 
     @contextmanager
     def in_graph(self, graph: Graph, overlay: dict[Any, Value], facts: dict[int, bool]) -> Iterator[None]:

@@ -54,6 +54,13 @@ def _infer_sequence(name: str, types: Sequence[Type], attributes: dict[str, Any]
         for other in types[1:]:
             dims = _item_dims(dims, other.dims)
         return [Type(types[0].dtype, dims, True)]
+    if name == "SplitToSequence" and types[0].dims is not None:
+        axis, parts = attributes.get("axis", 0), list(types[0].dims)
+        if len(types) == 1 and not attributes.get("keepdims", 1):
+            del parts[axis]
+        else:
+            parts[axis] = None
+        return [Type(types[0].dtype, tuple(parts), True)]
     if not types or not types[0].sequence:
         return None
     first = types[0]
@@ -79,6 +86,10 @@ def _infer_sequence(name: str, types: Sequence[Type], attributes: dict[str, Any]
     return None
 
 
+class UnknownRank(ValueError):
+    """The type of a result cannot be inferred."""
+
+
 class _Inference:
     """Infers types with the tape's own rules, once for each instruction, operand types, constants and attributes."""
 
@@ -100,7 +111,7 @@ class _Inference:
         kind = value.type
         if isinstance(key, Type):
             if kind.dims is None:
-                raise ValueError("the rank of an operand is not known")
+                raise UnknownRank("the rank of an operand is not known, since it differs between the paths to this point")
             if kind.sequence:
                 item = self.tape.input(f"x{len(self.operands)}", kind.dtype, [_tape_dim(d) for d in kind.dims])
                 made = self.tape.call("SequenceConstruct", [[item]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import Unsupported
 
@@ -71,6 +71,16 @@ class Refusal(Exception):
 
 class NeedsConstant(Refusal):
     """A run-time value where a compile-time one is needed. A loop of known length is then unrolled."""
+
+
+class Undecided(Refusal):
+    """A list or dict has other contents on other paths, which a branch must tell apart."""
+
+    def __init__(self, owner: Any, key: Any, choice: Any) -> None:
+        super().__init__("this list or dict has other contents on another path", "Give it as many items, or the same keys, on both")
+        self.owner = owner
+        self.key = key
+        self.choice = choice
 
 
 class PythonError(Exception):

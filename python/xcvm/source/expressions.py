@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .calls import Calls
-from .core import FALSE, NONE, NORMAL, TRUE
-from .errors import NeedsConstant, PythonError, Refusal, nearest
+from .core import FALSE, NONE, NORMAL, TRUE, narrowing
+from .errors import NeedsConstant, PythonError, Refusal, Undecided, nearest
 from .graph import GraphValue
 from .heap import DICT, ITEMS, YIELDED
 from .read import local_names
-from .templates import SequenceOf
+from .templates import SequenceOf, same_value
 from .values import (
     UNDEFINED,
     Array,
@@ -85,6 +85,18 @@ class Expressions(Calls):
             scope = scope.parent
         raise PythonError(NameError(f"name '{name}' is not defined"))
 
+    def named(self, name: str) -> Value:
+        """Return what a name that is assigned here has, which may be nothing."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.frame is not None:
+            if name in scope.names:
+                return self.heap.read(scope.frame, name) or UNDEFINED
+            scope = scope.parent
+        try:
+            return self.read_name(name)
+        except PythonError:
+            return UNDEFINED
+
     def read_global(self, scope: Scope, name: str) -> Value:
         if name == "__class__" and scope.cls is not None:
             return self.wrap(scope.cls)
@@ -128,9 +140,17 @@ class Expressions(Calls):
         else:
             self.heap.write(self.globals_object(scope.globals), name, value)
 
+    def assign_name(self, name: str, value: Value) -> None:
+        """Assign to a name, on the paths on which the statement has not raised."""
+        if self.endings() != frozenset([NORMAL]):
+            if NORMAL not in self.endings():
+                return
+            value = Choice(self.ending_is(frozenset([NORMAL])), value, self.named(name))
+        self.write_name(name, value)
+
     def eval_NamedExpr(self, node: ast.NamedExpr) -> Value:
         value = self.eval(node.value)
-        self.write_name(node.target.id, value)
+        self.assign_name(node.target.id, value)
         return value
 
     # ---- Operators ----
@@ -475,9 +495,10 @@ class Expressions(Calls):
         if isinstance(value, Reference) and value.object.cls is list:
             return self.list_iteration(value)
         if isinstance(value, Reference) and value.object.cls in (dict, set):
-            return self.known_iteration(tuple(self.key_value(key) for key in self.entries(value).keys))
+            keyed = value
+            return self.entries_iteration(keyed, lambda: tuple(self.key_value(key) for key in self.entries(keyed).keys))
         if isinstance(value, Choice):
-            return self.iterate(self.items_value(value))
+            return self.iterate(self.contents_of(value))
         method = self.find_method(value, "__iter__")
         if method is not None:
             return self.iterate(self.call(method, [], {}))
@@ -524,8 +545,32 @@ class Expressions(Calls):
 
         return Iteration(Const(len(items)), item, True)
 
+    def entries_iteration(self, value: Reference, items: Callable[[], tuple[Value, ...]]) -> Iteration:
+        """Return an iteration over what a function makes of the entries of a dict or set, which must keep its size."""
+        length = self.length(value)
+
+        def check() -> Value:
+            same = self.truth_of(self.compare("==", self.length(value), length))
+            self.when_normal(lambda: (self.branch(same, lambda: NONE, self._size_error), None)[1])
+            return length
+
+        try:
+            inner = self.known_iteration(items())
+            inner.step = check
+        except Undecided:
+            source = self.iterate(self.narrowed_items(items))
+            inner = Iteration(length, lambda index: (check(), source.item(index))[1], source.unroll, check)
+        return inner
+
+    def _size_error(self) -> Value:
+        raise PythonError(RuntimeError("dictionary changed size during iteration"))
+
+    @narrowing
+    def narrowed_items(self, items: Callable[[], tuple[Value, ...]]) -> Value:
+        return Tuple(items(), list)
+
     def list_iteration(self, value: Reference) -> Iteration:
-        contents = self.contents(value)
+        contents = self.items_value(value)
         if isinstance(contents, Tuple):
             return Iteration(
                 Const(len(contents.items)),
@@ -533,7 +578,15 @@ class Expressions(Calls):
                 True,
                 step=lambda: self.length(value),
             )
-        return Iteration(self.length(contents), lambda i: self.item(value, i), False, step=lambda: self.length(value))
+        sequence = contents
+
+        def item(index: Value) -> Value:
+            if isinstance(sequence, Sequence) and same_value(self.items_value(value), sequence):
+                # The list was not changed, so that the index is inside.
+                return self.borrow(self.sequence_item(sequence, self.number_value(index, "i64")))
+            return self.item(value, index)
+
+        return Iteration(self.length(contents), item, False, step=lambda: self.length(value))
 
     def range_iteration(self, start: Value, step: Value, length: Value) -> Iteration:
         def item(index: Value) -> Value:
@@ -551,6 +604,7 @@ class Expressions(Calls):
             raise NeedsConstant("the number of items must be known when the program is compiled")
         return tuple(iteration.item(Const(index)) for index in range(iteration.length.value))
 
+    @narrowing
     def contents_of(self, value: Value) -> Value:
         """Return the items of an iterable as contents of a list: Tuple or Sequence."""
         value = self.settle(value)
@@ -582,6 +636,7 @@ class Expressions(Calls):
 
     # ---- Items ----
 
+    @narrowing
     def item(self, value: Value, index: Value) -> Value:
         """Return value[index]."""
         value, index = self.settle(value), self.settle(index)
@@ -738,11 +793,15 @@ class Expressions(Calls):
 
     # ---- Assignment of items ----
 
+    @narrowing
     def set_item(self, value: Value, index: Value, new: Value) -> None:
         value, index = self.settle(value), self.settle(index)
         self.usable(value)
         if isinstance(value, Choice):
             self.each(value, lambda v: (self.set_item(v, index, new), NONE)[1])
+            return
+        if isinstance(index, Choice):
+            self.each(index, lambda i: (self.set_item(value, i, new), NONE)[1])
             return
         if isinstance(value, Array):
             self.set_array_item(value, index, new)

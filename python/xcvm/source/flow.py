@@ -8,14 +8,17 @@ from typing import Any, Union
 from .core import NORMAL, RAISE, Core
 from .errors import PythonError, Refusal
 from .graph import Graph, GraphValue, Type
-from .heap import DATA, DICT, ITEMS, KIND, RESULT, Cell
+from .heap import DATA, DICT, ITEMS, KIND, RESULT, YIELDED, Cell
+from .slots import Slots
 from .templates import (
+    CATEGORY,
+    RANK,
     ArrayOf,
     Either,
     ElementsOf,
     EntriesOf,
+    FunctionOf,
     Missing,
-    NewObject,
     NumberOf,
     Same,
     SequenceOf,
@@ -24,10 +27,13 @@ from .templates import (
     Unjoinable,
     Widener,
     leaf_types,
+    same_code,
+    same_form,
     same_value,
     structure,
 )
 from .values import (
+    ABSENT,
     UNDEFINED,
     Array,
     Choice,
@@ -48,6 +54,7 @@ from .values import (
     Super,
     Tuple,
     Value,
+    map_value,
 )
 
 Owner = Union[Object, Storage]
@@ -121,7 +128,10 @@ class Flow(Core):
                 self.raise_python(error.error)
 
     def merge(self, condition: GraphValue, sides: tuple[Side, Side], mark: int) -> Value:
-        """Join two sides: emit the If, write the changed cells, and return the joined value."""
+        """Join two sides: emit the If, write the changed cells, and return the joined value.
+
+        Objects that a side created go on to exist. One of each side may become one object, which is either.
+        """
         cells: dict[Cell, None] = {}
         for side in sides:
             for cell in side.overlay:
@@ -134,15 +144,18 @@ class Flow(Core):
         # A side that raised has no value.
         jobs.append((None, [side.value for side in sides]))
         templates: list[Template] = []
-        reached: tuple[set[Object], set[Object]] = (set(), set())
-        for job, values in jobs:
-            templates.append(self.joined_template(job, values, sides, mark, reached))
+        created = Created(self, sides, mark)
+        # Cells of objects that were created follow those that refer to them.
+        for place, values in jobs:
+            templates.append(self.joined_template(place, values, sides, mark, created))
+            jobs += created.cells_of(values)
+        templates = [created.renamed_template(template) for template in templates]
         leaves: list[list[GraphValue]] = []
         for side_index, side in enumerate(sides):
             with self.in_graph(side.graph, side.overlay, side.facts):
                 out: list[GraphValue] = []
                 for (_, values), template in zip(jobs, templates):
-                    self.convert(values[side_index], template, out, mark)
+                    self.convert(created.renamed(values[side_index]), template, out, mark)
                 leaves.append(out)
         types = [leaf for template in templates for leaf in leaf_types(template)]
         values_out = self.emit_if(condition, sides, leaves, types)
@@ -157,31 +170,31 @@ class Flow(Core):
             links.add(value, values)
             rebuilt.append((key, value))
         links.connect()
-        for place, value in rebuilt:
-            if place is None:
+        for key, value in rebuilt:
+            if key is None:
                 result = value
             else:
-                self.heap.write(place[0], place[1], value)
+                self.heap.write(key[0], key[1], value)
         return result
 
-    def joined_template(
-        self, cell: Cell | None, values: list[Value], sides: tuple[Side, Side], mark: int, reached: tuple[set[Object], set[Object]]
-    ) -> Template:
+    def joined_template(self, cell: Cell | None, values: list[Value], sides: tuple[Side, Side], mark: int, created: Created) -> Template:
         self.outer_graph = self.graph
         if same_value(values[0], values[1]) and self.is_outer(values[0], mark):
             return Same(values[0])
         parts = []
-        for side, value, seen in zip(sides, values, reached):
-            with self.in_graph(side.graph, side.overlay, side.facts):
-                self.reached = seen
-                parts.append(self.template_of(value, mark))
-                self.reached = None
-        widener = self.widener(cell)
-        return widener.widen(parts[0], parts[1])
+        created.find(values)
+        for side, value in zip(sides, values):
+            if value is not ABSENT:
+                with self.in_graph(side.graph, side.overlay, side.facts):
+                    parts.append(self.template_of(created.renamed(value), mark))
+        if len(parts) == 1:
+            return parts[0]
+        return self.widener(cell or (Object(0, "frame"), RESULT), created.pair).widen(parts[0], parts[1])
 
-    def widener(self, cell: Cell | None) -> Widener:
-        key = cell[1] if cell else RESULT
-        return Widener(self.array_type, None, dummy=key in (RESULT,), choices=key == KIND)
+    def widener(self, cell: Cell | None, pair: Any = None) -> Widener:
+        """Return what joins the values of a cell. A result that is missing on a path is not used after it."""
+        key = cell[1] if cell else None
+        return Widener(self.array_type, dummy=key == RESULT, choices=key == KIND, pair=pair)
 
     def emit_if(
         self, condition: GraphValue, sides: tuple[Side, Side], leaves: list[list[GraphValue]], types: list[Type]
@@ -262,14 +275,10 @@ class Flow(Core):
             return all(self.is_outer(item, mark) for item in value.values)
         if isinstance(value, Sequence):
             return all(map(self._visible, value.parts))
-        if isinstance(value, Reference):
-            return value.object.serial <= mark
         if isinstance(value, Choice):
             return self._visible(value.condition) and self.is_outer(value.yes, mark) and self.is_outer(value.no, mark)
         if isinstance(value, Function):
-            scope = value.scope
-            frames = scope.frame is None or scope.frame.serial <= mark
-            return frames and all(self.is_outer(item, mark) for item in (*value.defaults, *value.keyword_defaults.values()))
+            return all(self.is_outer(item, mark) for item in (*value.defaults, *value.keyword_defaults.values()))
         if isinstance(value, Method):
             return self.is_outer(value.owner, mark) and self.is_outer(value.function, mark)
         if isinstance(value, (NativeMethod, Super)):
@@ -282,15 +291,13 @@ class Flow(Core):
         return value.graph is None or value.graph.encloses(self.outer_graph)
 
     outer_graph: Graph
-    # New objects that cells of the side refer to. None while values are converted.
-    reached: set[Object] | None = None
 
-    def template_of(self, value: Value, mark: int, within: tuple[Object, ...] = ()) -> Template:
+    def template_of(self, value: Value, mark: int) -> Template:
         """Return the template of a value at the end of a side or round."""
         self.outer_graph = self.graph.parent or self.graph
-        return self._template(value, mark, within)
+        return self._template(value, mark)
 
-    def _template(self, value: Value, mark: int, within: tuple[Object, ...]) -> Template:
+    def _template(self, value: Value, mark: int) -> Template:
         if self.is_outer(value, mark):
             return Same(value)
         if isinstance(value, Number):
@@ -300,33 +307,21 @@ class Flow(Core):
         if isinstance(value, Elements):
             return ElementsOf(value.at.type)
         if isinstance(value, Tuple):
-            return TupleOf(tuple(self._template(item, mark, within) for item in value.items), value.cls)
+            return TupleOf(tuple(self._template(item, mark) for item in value.items), value.cls)
         if isinstance(value, Sequence):
             return SequenceOf(value.item, value.cls)
         if isinstance(value, Entries):
-            return EntriesOf(value.keys, tuple(self._template(item, mark, within) for item in value.values))
+            return EntriesOf(value.keys, tuple(self._template(item, mark) for item in value.values))
         if isinstance(value, Choice):
             known = self.truth(value.condition)
             if known is not None:
-                return self._template(value.yes if known else value.no, mark, within)
-            return self.widener(None).widen(self._template(value.yes, mark, within), self._template(value.no, mark, within))
-        if isinstance(value, Reference):
-            if value.object in within:
-                return Unjoinable("an object that was created in a branch or loop contains itself")
-            if self.reached is not None:
-                if value.object in self.reached:
-                    return Unjoinable("two names refer to one object that was created in a branch or loop")
-                self.reached.add(value.object)
-            if value.object.cls == "frame":
-                return Unjoinable("a function that was created in a branch or loop is used after it")
-            keys = [key for key in value.object.keys if self.heap.read(value.object, key) is not None]
-            reached = (*within, value.object)
-            return NewObject(
-                value.object.cls,
-                tuple((key, self._template(self.heap.read(value.object, key) or UNDEFINED, mark, reached)) for key in keys),
-            )
-        if isinstance(value, (Function, Method, Partial)):
-            return Unjoinable("a function that was created in a branch or loop is used after it")
+                return self._template(value.yes if known else value.no, mark)
+            return self.widener(None).widen(self._template(value.yes, mark), self._template(value.no, mark))
+        if isinstance(value, Function):
+            defaults = tuple(self._template(item, mark) for item in value.defaults)
+            return FunctionOf(value, defaults, tuple(self._template(item, mark) for item in value.keyword_defaults.values()))
+        if isinstance(value, (Method, NativeMethod, Super, Partial)):
+            return Unjoinable("a method or partial function that was created in a branch or loop is used after it")
         return Unjoinable(f"{self.describe(value)} that was created in a branch or loop is used after it")
 
     # ---- Leaves ----
@@ -351,18 +346,49 @@ class Flow(Core):
 
                     out.append(self.constant(numpy.zeros(dims, emit.numpy_dtype(leaf.dtype))))
 
-    def fits(self, value: Value, template: Template, mark: int) -> bool:
-        """Tell whether a value is one of those that a template describes, without a choice."""
-        if isinstance(template, Same) and same_value(value, template.value):
-            return True
+    def fits(self, value: Value, template: Template) -> bool:
+        """Tell whether a value is one of those that a template describes."""
+        value = self.settle(value)
+        if isinstance(template, Same):
+            return same_value(value, template.value)
         if isinstance(value, Choice):
-            return self.template_of(value, mark) == template
-        own = self.template_of(value, mark)
-        if own == template:
+            return self.fits(value.yes, template) and self.fits(value.no, template)
+        if isinstance(template, Either):
+            return self.fits(value, template.yes) or self.fits(value, template.no)
+        if isinstance(template, Unjoinable):
             return True
-        widener = self.widener(None)
-        joined = widener.joined(widener.expand(template), own)
-        return joined is not None and joined == widener.expand(template) and not isinstance(template, Same)
+        if isinstance(template, Missing):
+            return value is UNDEFINED
+        kind = self.kind_of(value)
+        if isinstance(template, NumberOf):
+            return bool(kind) and RANK[kind] <= RANK[template.kind]
+        if isinstance(template, ArrayOf):
+            if kind:
+                return template.type.dims == () and RANK[kind] <= CATEGORY.get(template.type.dtype, -1)
+            if not isinstance(value, Array) or value.library != template.library:
+                return False
+            own = self.array_type(value)
+            return own.dtype == template.type.dtype and own.rank == template.type.rank
+        if isinstance(template, ElementsOf):
+            return isinstance(value, Elements)
+        if isinstance(template, TupleOf):
+            if not isinstance(value, Tuple) or value.cls is not template.cls or len(value.items) != len(template.items):
+                return False
+            return all(map(self.fits, value.items, template.items))
+        if isinstance(template, SequenceOf):
+            if isinstance(value, Tuple):
+                return value.cls is template.cls and all(self.fits(item, template.item) for item in value.items)
+            if not isinstance(value, Sequence) or value.cls is not template.cls:
+                return False
+            return same_form(self.widener(None).widen(template.item, value.item), template.item)
+        if isinstance(template, EntriesOf):
+            return isinstance(value, Entries) and value.keys == template.keys and all(map(self.fits, value.values, template.values))
+        if isinstance(template, FunctionOf):
+            if not isinstance(value, Function) or not same_code(value, template.function):
+                return False
+            named = map(self.fits, value.keyword_defaults.values(), template.keyword_defaults)
+            return all(map(self.fits, value.defaults, template.defaults)) and all(named)
+        return False
 
     def convert(self, value: Value, template: Template, out: list[GraphValue], mark: int) -> None:
         """Append the leaves of a value in the form of a template."""
@@ -373,7 +399,7 @@ class Flow(Core):
             if known is not None:
                 self.convert(value.yes if known else value.no, template, out, mark)
                 return
-        if value is UNDEFINED and not isinstance(template, Either):
+        if value is ABSENT or value is UNDEFINED and not isinstance(template, Either):
             self.dummies(template, out)
             return
         if isinstance(template, Either):
@@ -397,10 +423,12 @@ class Flow(Core):
             assert isinstance(value, Entries)
             for item, part in zip(value.values, template.values):
                 self.convert(item, part, out, mark)
-        elif isinstance(template, NewObject):
-            assert isinstance(value, Reference)
-            for key, part in template.cells:
-                self.convert(self.outer_value((value.object, key)), part, out, mark)
+        elif isinstance(template, FunctionOf):
+            assert isinstance(value, Function)
+            for item, part in zip(value.defaults, template.defaults):
+                self.convert(item, part, out, mark)
+            for item, part in zip(value.keyword_defaults.values(), template.keyword_defaults):
+                self.convert(item, part, out, mark)
         elif isinstance(template, SequenceOf):
             out += self.sequence_parts(value, template, mark)
         else:
@@ -421,17 +449,17 @@ class Flow(Core):
 
     def _convert_either(self, value: Value, template: Either, out: list[GraphValue], mark: int) -> None:
         if isinstance(value, Choice):
-            if self.fits(value.yes, template.yes, mark) and self.fits(value.no, template.no, mark):
+            if self.fits(value.yes, template.yes) and self.fits(value.no, template.no):
                 out.append(value.condition)
                 self.convert(value.yes, template.yes, out, mark)
                 self.convert(value.no, template.no, out, mark)
-            elif self.fits(value.no, template.yes, mark) and self.fits(value.yes, template.no, mark):
+            elif self.fits(value.no, template.yes) and self.fits(value.yes, template.no):
                 out.append(self.negation(value.condition))
                 self.convert(value.no, template.yes, out, mark)
                 self.convert(value.yes, template.no, out, mark)
             else:
                 self._convert_choice(value, template, out, mark)
-        elif self.fits(value, template.yes, mark):
+        elif self.fits(value, template.yes):
             out.append(self.constant(True))
             self.convert(value, template.yes, out, mark)
             self.dummies(template.no, out)
@@ -444,9 +472,7 @@ class Flow(Core):
         """Return the sequences of a list in the form of a template."""
         types = leaf_types(template)
         if isinstance(value, Sequence):
-            if value.item == template.item:
-                return list(value.parts)
-            if [t.dtype for t in types] == [part.type.dtype for part in value.parts] and value.item == template.item:
+            if same_form(value.item, template.item):
                 return list(value.parts)
             return self.converted_sequence(value, template, mark)
         assert isinstance(value, Tuple)
@@ -462,14 +488,13 @@ class Flow(Core):
     def converted_sequence(self, value: Sequence, template: SequenceOf, mark: int) -> list[GraphValue]:
         """Return a sequence whose items are converted one by one, such as ints to floats."""
         types = leaf_types(template)
-        if [t.dtype for t in types] == [part.type.dtype for part in value.parts]:
-            return list(value.parts)
         body = Graph(self.graph)
         index = body.parameter(Type("i64", ()))
         states = [body.parameter(t) for t in types]
         with self.in_graph(body, {}, dict(self.facts)):
             leaves: list[GraphValue] = []
             self.convert(self.sequence_item(value, index), template.item, leaves, mark)
+            leaves = leaves or [self.constant(0, "i64")]
             body.results = [self.constant(True)] + [self.op("SequenceInsert", s, leaf) for s, leaf in zip(states, leaves)]
         empty = [self.op("SequenceConstruct", dtype=t.dtype) for t in types]
         length = self.op("SequenceLength", value.parts[0])
@@ -501,13 +526,11 @@ class Flow(Core):
             return Entries(template.keys, tuple(self.rebuild(item, leaves, merged) for item in template.values))
         if isinstance(template, SequenceOf):
             return Sequence(tuple(next(leaves) for _ in leaf_types(template)), template.item, template.cls)
-        if isinstance(template, NewObject):
-            reference = self.new_object(template.cls)
-            for key, part in template.cells:
-                value = self.rebuild(part, leaves, True)
-                if value is not UNDEFINED:
-                    self.heap.write(reference.object, key, value)
-            return reference
+        if isinstance(template, FunctionOf):
+            old = template.function
+            defaults = tuple(self.rebuild(item, leaves, merged) for item in template.defaults)
+            named = [self.rebuild(item, leaves, merged) for item in template.keyword_defaults]
+            return Function(old.node, old.scope, defaults, dict(zip(old.keyword_defaults, named)), old.name, old.live)
         assert isinstance(template, Either)
         condition = next(leaves)
         yes = self.rebuild(template.yes, leaves, merged)
@@ -517,15 +540,6 @@ class Flow(Core):
 
     # ---- Choices ----
 
-    def settle(self, value: Value) -> Value:
-        """Resolve choices that are decided here."""
-        while isinstance(value, Choice):
-            known = self.truth(value.condition)
-            if known is None:
-                return value
-            value = value.yes if known else value.no
-        return value
-
     def each(self, value: Value, use: Callable[[Value], Value]) -> Value:
         """Apply a function to what a value is; if it is a choice, to each, in a branch."""
         value = self.settle(value)
@@ -533,12 +547,6 @@ class Flow(Core):
             return use(value)
         choice = value
         return self.branch(choice.condition, lambda: self.each(choice.yes, use), lambda: self.each(choice.no, use))
-
-    def joined_contents(self, value: Choice) -> Value:
-        settled = self.settle(value)
-        if isinstance(settled, Choice):
-            self.refuse("this list has other contents on another path")
-        return settled
 
     # ---- Loops ----
 
@@ -552,6 +560,10 @@ class Flow(Core):
 
         def narrowed(left: frozenset[int], run: Callable[[], Value]) -> Callable[[], Value]:
             def go() -> Value:
+                assert number.choices is not None
+                for kind in sorted(number.choices):
+                    if kind not in left or len(left) == 1:
+                        self.facts[id(self.op("Equal", number.at, self.constant(kind, "i64")))] = kind in left
                 if len(left) == 1:
                     self.set_ending(next(iter(left)))
                 else:
@@ -567,15 +579,25 @@ class Flow(Core):
             return narrowed(outside, no)()
         return self.branch(self.ending_is(kinds), narrowed(inside, yes), narrowed(outside, no))
 
+    def when_normal(self, run: Callable[[], None]) -> None:
+        """Run something on the paths on which the block has not ended."""
+        self.split_ending(frozenset([NORMAL]), lambda: (run(), Const(None))[1], lambda: Const(None))
+
     def run_loop(self, trips: GraphValue | None, first: GraphValue, run: Callable[[GraphValue], GraphValue]) -> None:
         """Record a loop. `run` interprets a round and returns whether to go on.
 
         Rounds are repeated until the templates of the changed cells are stable; only the last is kept.
         """
+        if self.endings() != frozenset([NORMAL]):
+            # An earlier part of the statement may have raised.
+            self.when_normal(lambda: self.run_loop(trips, first, run))
+            return
         states: dict[Cell, Template] = {}
         groups: frozenset[tuple[int, int]] = frozenset()
         problems = len(self.problems)
-        serial = self.heap.serial
+        # Slots are younger than everything that existed before the loop.
+        serial = self.heap.next_serial()
+        slots = Slots(self, serial)
         reason = ""
         for _ in range(MOST_ROUNDS):
             self.dropped = self.problems[problems:] or self.dropped
@@ -585,12 +607,12 @@ class Flow(Core):
             body = Graph(self.graph)
             index = body.parameter(Type("i64", ()))
             overlay: dict[Cell, Value] = {}
-            initial = {cell: self.outer_value(cell) for cell in states}
+            initial = {cell: ABSENT if cell[0] in slots.members else self.outer_value(cell) for cell in states}
             with self.in_graph(body, overlay, dict(self.facts)):
                 heads: list[Value] = []
                 for cell, template in states.items():
                     leaves = iter([body.parameter(t) for t in leaf_types(template)])
-                    value = self.rebuild(template, leaves)
+                    value = self.rebuild(template, leaves, cell[0] in slots.members)
                     heads.append(value)
                     if cell[1] == KIND:
                         value = Const(NORMAL)
@@ -599,20 +621,27 @@ class Flow(Core):
                     self.heap.write(cell[0], cell[1], value)
                 self.link_heads(list(states), heads, list(initial.values()), groups, index, serial)
                 go_on = run(index)
-                changed = [cell for cell in overlay if cell[0].serial <= serial]
-                self.reached = set()
-                ends = {cell: self.template_of(overlay[cell], serial) for cell in changed}
-                self.reached = None
+                old = [*states, *[cell for cell in overlay if cell[0].serial <= serial]]
+                values = slots.settle({cell: overlay[cell] for cell in old})
+                changed = list(dict.fromkeys([*old, *values]))
+                ends = {cell: self.template_of(values[cell], serial) for cell in changed if values[cell] is not ABSENT}
             new: dict[Cell, Template] = {}
             self.outer_graph = self.graph
-            for cell in dict.fromkeys([*states, *changed]):
-                before = states.get(cell) or Same(self.outer_value(cell))
-                new[cell] = self.widener(cell).widen(before, ends[cell])
-            new_groups = _shared([(i, overlay[cell]) for i, cell in enumerate(new)], serial)
+            for cell in changed:
+                before = states.get(cell)
+                if before is None and cell[0] not in slots.members:
+                    before = Same(self.outer_value(cell))
+                if before is None or cell not in ends:
+                    found = before or ends.get(cell)
+                    if found is not None:
+                        new[cell] = found
+                else:
+                    new[cell] = self.widener(cell).widen(before, ends[cell])
+            new_groups = _shared([(i, values[cell]) for i, cell in enumerate(new)], serial)
             # A change of an array comes after its capture in the next round, if the array is older than the loop.
             captured = any(storage.serial <= serial for storage in self.captures[captures:])
             if new == states and new_groups <= groups and not captured:
-                self._finish_loop(trips, first, body, overlay, states, initial, go_on, serial)
+                self._finish_loop(trips, first, body, overlay, values, states, initial, go_on, serial, slots)
                 return
             states, groups = new, groups | new_groups
             reason = ", ".join(str(cell[1]) for cell in states if new.get(cell) != states.get(cell))
@@ -635,15 +664,17 @@ class Flow(Core):
         first: GraphValue,
         body: Graph,
         overlay: dict[Cell, Value],
+        values: dict[Cell, Value],
         states: dict[Cell, Template],
         initial: dict[Cell, Value],
         go_on: GraphValue,
         serial: int,
+        slots: Slots,
     ) -> None:
         with self.in_graph(body, overlay, dict(self.facts)):
             results: list[GraphValue] = []
             for cell, template in states.items():
-                self.convert(overlay[cell], template, results, serial)
+                self.convert(values[cell], template, results, serial)
             body.results = [go_on, *results]
         starts: list[GraphValue] = []
         for cell, template in states.items():
@@ -656,7 +687,7 @@ class Flow(Core):
         # A result that is the same constant after every round is known if there is one.
         finals = [end if runs and end.array is not None and end.array.size <= 1 else result for end, result in zip(results, made)]
         leaves = iter(finals)
-        exits = [(cell, self.rebuild(template, leaves)) for cell, template in states.items()]
+        exits = [(cell, self.rebuild(template, leaves, cell[0] in slots.members)) for cell, template in states.items()]
         none = self.constant(False) if runs else self.negation(first)
         if trips is not None and not runs:
             none = self.op("Or", none, self.op("LessOrEqual", trips, self.constant(0, "i64")))
@@ -664,13 +695,127 @@ class Flow(Core):
             before = initial[cell]
             if isinstance(value, Array) and isinstance(before, Array):
                 _link(value, before, none)
-        shared = _shared([(i, overlay[cell]) for i, (cell, _) in enumerate(exits)], serial)
+        shared = _shared([(i, values[cell]) for i, (cell, _) in enumerate(exits)], serial)
         for a, b in sorted(shared):
             x, y = exits[a][1], exits[b][1]
             if isinstance(x, Array) and isinstance(y, Array):
                 _link(x, y, self.negation(none))
         for cell, value in exits:
             self.heap.write(cell[0], cell[1], value)
+
+
+class Created:
+    """Objects that the sides of a branch created, and which of them become one object."""
+
+    def __init__(self, flow: Flow, sides: tuple[Side, Side], mark: int) -> None:
+        self.flow = flow
+        self.sides = sides
+        self.mark = mark
+        self.pairs: dict[Object, Object] = {}
+        self.joined: dict[Object, Object] = {}
+        # Objects whose cells are joined, or will be.
+        self.seen: set[Object] = set()
+        # The side of each object that was created.
+        self.side_of: dict[Object, int] = {}
+
+    def find(self, values: list[Value]) -> None:
+        for side, value in enumerate(values):
+            for one in self.objects(value):
+                if one.serial > self.mark:
+                    self.side_of[one] = side
+
+    def pair(self, a: Object, b: Object) -> Object | None:
+        """Return the object that is `a` on one side and `b` on the other, or None if they stay two."""
+        if self.side_of.get(a) == 1:
+            a, b = b, a
+        if self.pairs.get(a) is b:
+            return self.joined[a]
+        if a in self.seen or b in self.seen or a in self.joined or b in self.joined:
+            return None
+        if self.side_of.get(a) != 0 or self.side_of.get(b) != 1 or a.cls is not b.cls or a.cls in ("frame", set):
+            return None
+        key = ITEMS if a.cls is list else DICT if a.cls is dict else None
+        if key is not None and not self.contents_join(self.read(0, a, key), self.read(1, b, key)):
+            return None
+        self.pairs[a] = b
+        self.joined[a] = self.joined[b] = made = self.flow.new_object(a.cls).object
+        return made
+
+    def read(self, side: int, owner: Object, key: Any) -> Value:
+        one = self.sides[side]
+        with self.flow.in_graph(one.graph, one.overlay, one.facts):
+            return self.flow.settle(self.flow.outer_value((owner, key)))
+
+    @staticmethod
+    def contents_join(a: Value, b: Value) -> bool:
+        if isinstance(a, Entries) or isinstance(b, Entries):
+            return isinstance(a, Entries) and isinstance(b, Entries) and a.keys == b.keys
+        if isinstance(a, Tuple) and isinstance(b, Tuple) and len(a.items) == len(b.items):
+            return True
+        return not any(isinstance(item, (Reference, Function)) for one in (a, b) if isinstance(one, Tuple) for item in one.items)
+
+    def cells_of(self, values: list[Value]) -> list[tuple[Cell | None, list[Value]]]:
+        """Return the cells of the objects that values refer to and that were not seen, with their values on both sides."""
+        found: list[tuple[Cell | None, list[Value]]] = []
+        for side, value in enumerate(values):
+            for one in self.objects(value):
+                if one.serial <= self.mark or one in self.seen:
+                    continue
+                owners: list[Object | None] = [None, None]
+                owners[side] = one
+                if one in self.joined:
+                    owners = next([a, b] for a, b in self.pairs.items() if one in (a, b))
+                self.seen.update(owner for owner in owners if owner is not None)
+                keys: dict[Any, None] = {}
+                for index, owner in enumerate(owners):
+                    if owner is not None:
+                        with self.flow.in_graph(self.sides[index].graph, self.sides[index].overlay, self.sides[index].facts):
+                            keys.update((key, None) for key in owner.keys if self.flow.heap.read(owner, key) is not None)
+                for key in keys:
+                    if key not in (KIND, RESULT, YIELDED):
+                        parts = [ABSENT if owner is None else self.read(index, owner, key) for index, owner in enumerate(owners)]
+                        found.append(((self.joined.get(one, one), key), parts))
+        return found
+
+    def objects(self, value: Value) -> list[Object]:
+        found: list[Object] = []
+
+        def leaf(inner: Value) -> Value:
+            if isinstance(inner, Reference):
+                found.append(inner.object)
+            elif isinstance(inner, Function):
+                found.extend(inner.scope.frames())
+            return inner
+
+        map_value(value, leaf)
+        return found
+
+    def renamed(self, value: Value) -> Value:
+        """Return a value with joined objects in the place of those that they are."""
+        if not self.joined:
+            return value
+
+        def leaf(inner: Value) -> Value:
+            return Reference(self.joined[inner.object]) if isinstance(inner, Reference) and inner.object in self.joined else inner
+
+        return map_value(value, leaf)
+
+    def renamed_template(self, template: Template) -> Template:
+        if not self.joined:
+            return template
+        if isinstance(template, Same):
+            made = self.renamed(template.value)
+            return template if made is template.value else Same(made)
+        if isinstance(template, TupleOf):
+            return TupleOf(tuple(map(self.renamed_template, template.items)), template.cls)
+        if isinstance(template, EntriesOf):
+            return EntriesOf(template.keys, tuple(map(self.renamed_template, template.values)))
+        if isinstance(template, Either):
+            return Either(self.renamed_template(template.yes), self.renamed_template(template.no))
+        if isinstance(template, FunctionOf):
+            defaults = tuple(map(self.renamed_template, template.defaults))
+            return FunctionOf(template.function, defaults, tuple(map(self.renamed_template, template.keyword_defaults)))
+        return template
 
 
 class Links:

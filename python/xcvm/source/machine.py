@@ -22,6 +22,7 @@ from .values import (
     Array,
     Choice,
     Const,
+    Entries,
     Iteration,
     Method,
     Number,
@@ -259,18 +260,22 @@ class Machine(Arrays):
                 raise Refusal("the result contains itself")
             reached = (*within, value.object)
             if value.object.cls is list:
-                contents = self.contents(value)
-                inner = self.result(contents, out, reached)
-                return ("list", inner)
-            if value.object.cls is dict:
-                entries = self.entries(value)
-                return ("dict", [self.plain_key(key) for key in entries.keys], [self.result(item, out, reached) for item in entries.values])
-            if value.object.cls is set:
-                return ("constant", set(self.entries(value).keys))
+                return self.contents_result(self.heap.read(value.object, ITEMS) or self.contents(value), out, reached)
+            if value.object.cls in (dict, set):
+                return self.contents_result(self.heap.read(value.object, DICT) or self.entries(value), out, reached, value.object.cls)
         raise Refusal(f"the result has {self.describe(value)}, which a program cannot return", "Return arrays, numbers, and lists, tuples or dicts of them")
 
-    def plain_key(self, key: Any) -> Any:
-        return key
+    def contents_result(self, value: Value, out: list[GraphValue], within: tuple[Any, ...], cls: Any = list) -> Any:
+        value = self.settle(value)
+        if isinstance(value, Choice):
+            out.append(value.condition)
+            sides = [self.contents_result(one, out, within, cls) for one in (value.yes, value.no)]
+            return ("choice", *sides)
+        if isinstance(value, Entries):
+            if cls is set:
+                return ("constant", set(value.keys))
+            return ("dict", list(value.keys), [self.result(item, out, within) for item in value.values])
+        return ("list", self.result(value, out, within))
 
 
 def _item_structure(template: Any) -> Any:
@@ -400,6 +405,8 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
         machine.report(Refusal(f"the program always raises {type(error.error).__name__}: {error.error}"))
     except Refusal as refusal:
         machine.report(refusal)
+    except (AssertionError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        machine.report(Refusal(f"the compiler fails here: {type(error).__name__}: {error}", "This is a defect of XCVM; please report it"))
     if machine.problems:
         raise SourceErrors(machine.problems)
     taken = {name for name, _ in flat}

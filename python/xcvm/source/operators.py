@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import emit
-from .core import FALSE, NONE, TRUE
+from .core import FALSE, NONE, TRUE, narrowing
 from .errors import PythonError, Refusal
 from .flow import Flow
 from .graph import GraphValue
@@ -147,6 +147,7 @@ class Operators(Flow):
 
     # ---- Binary operators ----
 
+    @narrowing
     def binary(self, symbol: str, a: Value, b: Value) -> Value:
         """Return the result of an operator."""
         a, b = self.settle(a), self.settle(b)
@@ -444,11 +445,12 @@ class Operators(Flow):
     def is_list(self, value: Value) -> bool:
         return isinstance(value, (Tuple, Sequence, Iteration)) or (isinstance(value, Reference) and value.object.cls is list)
 
+    @narrowing
     def items_value(self, value: Value) -> Value:
         """Return the contents of a list or tuple: Tuple or Sequence."""
         value = self.settle(value)
         if isinstance(value, Reference):
-            return self.contents(value)
+            return self.contents(value) if value.object.cls is list else self.contents_of(value)
         if isinstance(value, Const) and isinstance(value.value, (tuple, range, str, list)):
             return Tuple(tuple(self.wrap(item) for item in value.value), list)
         if isinstance(value, Choice):
@@ -548,6 +550,7 @@ class Operators(Flow):
             self.refuse("a list of run-time length cannot have lists or objects as items", "Use tuples or arrays")
         return Same(value)
 
+    @narrowing
     def length(self, value: Value) -> Value:
         """Return len()."""
         value = self.settle(value)
@@ -597,6 +600,7 @@ class Operators(Flow):
 
     # ---- Comparison ----
 
+    @narrowing
     def compare(self, symbol: str, a: Value, b: Value) -> Value:
         """Return the result of ==, !=, <, <=, > or >=."""
         a, b = self.settle(a), self.settle(b)
@@ -735,6 +739,7 @@ class Operators(Flow):
             return Const(a.value is b.value or (type(a.value) is type(b.value) and isinstance(a.value, (int, str)) and a.value == b.value))
         return Const(same_value(a, b))
 
+    @narrowing
     def contains(self, item: Value, container: Value) -> Value:
         """Return `item in container`."""
         item, container = self.settle(item), self.settle(container)

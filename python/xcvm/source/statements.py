@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from .core import BREAK, CONTINUE, FALSE, NONE, NORMAL, RAISE, RETURN
+from .core import BREAK, CONTINUE, FALSE, NONE, NORMAL, RAISE, RETURN, narrowing
 from .errors import NeedsConstant, PythonError, Refusal
 from .expressions import BINARY, Expressions
 from .flow import Side
@@ -23,10 +23,12 @@ from .values import (
     Function,
     Iteration,
     LocalClass,
+    NativeMethod,
     Number,
     Poison,
     Reference,
     Scope,
+    Slice,
     Tuple,
     Value,
 )
@@ -65,19 +67,12 @@ class Statements(Expressions):
         try:
             run()
         except PythonError as error:
-            self.raise_or_mix(error)
+            self.raise_python(error.error)
         except Refusal as refusal:
             if self.attempts and refusal.reason:
                 raise
             self.report(refusal)
             self.poison()
-
-    def raise_or_mix(self, error: PythonError) -> None:
-        """End the block with an exception, unless an earlier part of the statement raised already."""
-        if self.endings() == frozenset([NORMAL]):
-            self.raise_python(error.error)
-            return
-        self.split_ending(frozenset([NORMAL]), lambda: (self.raise_python(error.error), NONE)[1], lambda: NONE)
 
     statement: ast.stmt | None = None
 
@@ -204,13 +199,11 @@ class Statements(Expressions):
     def assign(self, target: ast.expr, value: Value) -> None:
         """Assign to a name, attribute, item, or pattern of them."""
         if isinstance(target, ast.Name):
-            if value is UNDEFINED and self.endings() != frozenset([NORMAL]):
-                value = Poison("the statement raised")
-            self.write_name(target.id, value)
+            self.assign_name(target.id, value)
         elif isinstance(target, ast.Attribute):
-            self.set_attribute(self.eval(target.value), target.attr, value)
+            self.assign_attribute(self.eval(target.value), target.attr, value)
         elif isinstance(target, ast.Subscript):
-            self.set_item(self.eval(target.value), self.eval(target.slice), value)
+            self.assign_item(self.eval(target.value), self.eval(target.slice), value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             self.unpack(target.elts, value)
         else:
@@ -260,18 +253,32 @@ class Statements(Expressions):
     def run_AugAssign(self, statement: ast.AugAssign) -> None:
         target, symbol = statement.target, BINARY[type(statement.op)]
         if isinstance(target, ast.Name):
-            old = self.read_name(target.id)
-            self.write_name(target.id, self.in_place(symbol, old, self.eval(statement.value)))
+            name = target.id
+            old = self.read_name(name)
+            value = self.eval(statement.value)
+            if self.kind_of(old):
+                self.assign_name(name, self.in_place(symbol, old, value))
+            else:
+                self.when_normal(lambda: self.assign_name(name, self.in_place(symbol, old, value)))
         elif isinstance(target, ast.Attribute):
-            owner = self.eval(target.value)
-            old = self.attribute(owner, target.attr)
-            self.set_attribute(owner, target.attr, self.in_place(symbol, old, self.eval(statement.value)))
+            owner, name = self.eval(target.value), target.attr
+            old, value = self.attribute(owner, name), self.eval(statement.value)
+            self.when_normal(lambda: self.assign_attribute(owner, name, self.in_place(symbol, old, value)))
         else:
             assert isinstance(target, ast.Subscript)
             owner, index = self.eval(target.value), self.eval(target.slice)
-            old = self.item(owner, index)
-            self.set_item(owner, index, self.in_place(symbol, old, self.eval(statement.value)))
+            old, value = self.item(owner, index), self.eval(statement.value)
+            self.when_normal(lambda: self.assign_item(owner, index, self.in_place(symbol, old, value)))
 
+    def assign_attribute(self, owner: Value, name: str, value: Value) -> None:
+        """Set an attribute, unless an earlier part of the statement raised."""
+        self.when_normal(lambda: self.set_attribute(owner, name, value))
+
+    def assign_item(self, owner: Value, index: Value, value: Value) -> None:
+        """Set an item, unless an earlier part of the statement raised."""
+        self.when_normal(lambda: self.set_item(owner, index, value))
+
+    @narrowing
     def in_place(self, symbol: str, old: Value, value: Value) -> Value:
         """Return the result of an augmented assignment, which changes arrays and lists in place."""
         old = self.settle(old)
@@ -334,8 +341,10 @@ class Statements(Expressions):
                 if isinstance(owner, Reference):
                     self.heap.write(owner.object, target.attr, UNDEFINED)
             elif isinstance(target, ast.Subscript):
-                self.delete_item(self.settle(self.eval(target.value)), self.eval(target.slice))
+                owner, index = self.eval(target.value), self.eval(target.slice)
+                self.when_normal(lambda: (self.each(owner, lambda one: (self.delete_item(one, index), NONE)[1]), None)[1])  # noqa: B023
 
+    @narrowing
     def delete_item(self, owner: Value, index: Value) -> None:
         if isinstance(owner, Reference) and owner.object.cls is dict:
             entries = self.entries(owner)
@@ -346,7 +355,13 @@ class Statements(Expressions):
             del made[key]
             self.heap.write(owner.object, DICT, Entries(tuple(made), tuple(made.values())))
         elif isinstance(owner, Reference) and owner.object.cls is list:
-            items = list(self.known_items(owner))
+            contents = self.contents(owner)
+            if not isinstance(contents, Tuple) or isinstance(index, Number):
+                if isinstance(index, Slice) or isinstance(index, Const) and isinstance(index.value, slice):
+                    raise NeedsConstant("a slice of a list of run-time length cannot be deleted")
+                self.call(NativeMethod(owner, "pop"), [index], {})
+                return
+            items = list(contents.items)
             try:
                 if isinstance(index, Const):
                     del items[index.value]
@@ -399,7 +414,7 @@ class Statements(Expressions):
             text = self.shown(self.eval(statement.msg)) if statement.msg is not None else None
             raise PythonError(AssertionError(text) if text is not None else AssertionError())
 
-        self.branch(test, lambda: NONE, fail)
+        self.when_normal(lambda: (self.branch(test, lambda: NONE, fail), None)[1])
 
     def run_Raise(self, statement: ast.Raise) -> None:
         if statement.exc is None:
@@ -626,8 +641,12 @@ class Statements(Expressions):
 
     def run_For(self, statement: ast.For) -> None:
         iteration = self.iterate(self.eval(statement.iter))
-        self.loop_over(iteration, statement.target, lambda: self.block(statement.body))
-        self.after_loop(statement.orelse)
+
+        def loop() -> None:
+            self.loop_over(iteration, statement.target, lambda: self.block(statement.body))
+            self.after_loop(statement.orelse)
+
+        self.when_normal(loop)
 
     def after_loop(self, orelse: list[ast.stmt]) -> None:
         if orelse and NORMAL in self.endings():
@@ -714,7 +733,7 @@ class Statements(Expressions):
         def go(index: GraphValue) -> GraphValue:
             def whole() -> None:
                 self.assign(target, iteration.item(self.number(index, "int")))
-                body()
+                self.when_normal(body)
 
             return self.loop_round(whole, test)
 

@@ -6,6 +6,7 @@ Branches and loops convert their values to leaves, and rebuild a value from the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -19,7 +20,7 @@ from .values import (
     Method,
     NativeMethod,
     Number,
-
+    Object,
     Partial,
     Reference,
     Sequence,
@@ -81,11 +82,23 @@ class EntriesOf(Template):
 
 
 @dataclass(frozen=True)
-class NewObject(Template):
-    """An object that was created on the way, with the templates of its cells."""
+class FunctionOf(Template):
+    """A function whose defaults vary."""
 
-    cls: Any
-    cells: tuple[tuple[Any, Template], ...]
+    function: Function
+    defaults: tuple[Template, ...]
+    keyword_defaults: tuple[Template, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FunctionOf)
+            and same_code(self.function, other.function)
+            and self.defaults == other.defaults
+            and self.keyword_defaults == other.keyword_defaults
+        )
+
+    def __hash__(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,7 @@ class Unjoinable(Template):
 
 RANK = {"bool": 0, "int": 1, "float": 2}
 CATEGORY = {"bool": 0, **dict.fromkeys(["u8", "i8", "u16", "i16", "i32", "i64", "u32", "u64"], 1), **dict.fromkeys(["f16", "bf16", "f32", "f64"], 2)}
-MOST_ALTERNATIVES = 8
+MOST_ALTERNATIVES = 12
 
 
 def number_kind(value: Any) -> str:
@@ -143,8 +156,7 @@ def same_value(a: Value, b: Value) -> bool:
         return a.condition is b.condition and same_value(a.yes, b.yes) and same_value(a.no, b.no)
     if isinstance(a, Function) and isinstance(b, Function):
         return (
-            a.node is b.node
-            and a.scope.frame is b.scope.frame
+            same_code(a, b)
             and len(a.defaults) == len(b.defaults)
             and all(map(same_value, a.defaults, b.defaults))
             and all(map(same_value, a.keyword_defaults.values(), b.keyword_defaults.values()))
@@ -156,6 +168,12 @@ def same_value(a: Value, b: Value) -> bool:
     if isinstance(a, Partial) and isinstance(b, Partial):
         return same_value(a.function, b.function) and len(a.arguments) == len(b.arguments) and all(map(same_value, a.arguments, b.arguments))
     return False
+
+
+def same_code(a: Function, b: Function) -> bool:
+    """Tell whether two functions have the same source and the same enclosing variables."""
+    first, second = a.scope.frames(), b.scope.frames()
+    return a.node is b.node and len(first) == len(second) and all(x is y for x, y in zip(first, second))
 
 
 def leaf_types(template: Template) -> list[Type]:
@@ -171,11 +189,22 @@ def leaf_types(template: Template) -> list[Type]:
     if isinstance(template, SequenceOf):
         # Items without leaves are counted by a sequence of zeros.
         return [Type(leaf.dtype, leaf.dims, True) for leaf in leaf_types(template.item) or [Type("i64", ())]]
-    if isinstance(template, NewObject):
-        return [leaf for _, item in template.cells for leaf in leaf_types(item)]
+    if isinstance(template, FunctionOf):
+        return [leaf for item in (*template.defaults, *template.keyword_defaults) for leaf in leaf_types(item)]
     if isinstance(template, Either):
         return [Type("bool", ()), *leaf_types(template.yes), *leaf_types(template.no)]
     return []
+
+
+def same_form(a: Template, b: Template) -> bool:
+    """Tell whether the leaves of two templates mean the same; sizes of arrays may differ."""
+    if isinstance(a, ArrayOf) and isinstance(b, ArrayOf):
+        return a.library == b.library and a.type.dtype == b.type.dtype
+    if isinstance(a, TupleOf) and isinstance(b, TupleOf):
+        return a.cls is b.cls and len(a.items) == len(b.items) and all(map(same_form, a.items, b.items))
+    if isinstance(a, Either) and isinstance(b, Either):
+        return same_form(a.yes, b.yes) and same_form(a.no, b.no)
+    return a == b
 
 
 def _join_dims(a: Dims, b: Dims) -> Dims:
@@ -197,16 +226,22 @@ def structure(template: Template) -> Template:
         return SequenceOf(value.item, value.cls)
     if isinstance(value, Choice):
         return Either(Same(value.yes), Same(value.no))
+    if isinstance(value, Function) and (value.defaults or value.keyword_defaults):
+        return FunctionOf(value, tuple(map(Same, value.defaults)), tuple(map(Same, value.keyword_defaults.values())))
     return template
 
 
 class Widener:
-    """Joins templates. `dummy` lets a missing value be anything; `choices` keeps the sets of small integers."""
+    """Joins templates. `dummy` lets a missing value be anything; `choices` keeps the sets of small integers.
 
-    def __init__(self, array_type: Any, contents: Any, dummy: bool = False, choices: bool = False) -> None:
+    `pair` returns the object that is one object on one path and another on the other path, or None.
+    """
+
+    def __init__(
+        self, array_type: Any, dummy: bool = False, choices: bool = False, pair: Callable[[Object, Object], Object | None] | None = None
+    ) -> None:
         self.array_type = array_type
-        # Returns the cells of an object that existed before, or None if it must keep its identity.
-        self.contents = contents
+        self.pair = pair
         self.dummy = dummy
         self.choices = choices
 
@@ -280,13 +315,13 @@ class Widener:
             return self.join_items(a, b)
         if isinstance(a, EntriesOf) and isinstance(b, EntriesOf) and a.keys == b.keys:
             return EntriesOf(a.keys, tuple(map(self.widen, a.values, b.values)))
-        if isinstance(a, NewObject) and isinstance(b, NewObject) and a.cls == b.cls:
-            keys = [key for key, _ in a.cells]
-            if keys == [key for key, _ in b.cells]:
-                return NewObject(a.cls, tuple((key, self.widen(x, y)) for (key, x), (_, y) in zip(a.cells, b.cells)))
-            first, second = dict(a.cells), dict(b.cells)
-            keys += [key for key in second if key not in first]
-            return NewObject(a.cls, tuple((key, self.widen(first.get(key, Missing()), second.get(key, Missing()))) for key in keys))
+        if isinstance(a, FunctionOf) and isinstance(b, FunctionOf) and same_code(a.function, b.function):
+            defaults = tuple(map(self.widen, a.defaults, b.defaults))
+            return FunctionOf(a.function, defaults, tuple(map(self.widen, a.keyword_defaults, b.keyword_defaults)))
+        if self.pair is not None and isinstance(a, Same) and isinstance(b, Same):
+            if isinstance(a.value, Reference) and isinstance(b.value, Reference):
+                made = self.pair(a.value.object, b.value.object)
+                return None if made is None else Same(Reference(made))
         return None
 
     def join_items(self, a: TupleOf | SequenceOf, b: TupleOf | SequenceOf) -> Template | None:

@@ -209,6 +209,18 @@ class Undefined(Value):
 UNDEFINED = Undefined()
 
 
+class Absent(Value):
+    """The contents of an object that does not exist on this path. Nobody reads them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Absent"
+
+
+ABSENT = Absent()
+
+
 class Poison(Value):
     """The result of something that cannot be compiled. `reason` is empty if it was reported."""
 
@@ -259,6 +271,19 @@ class Scope:
         self.file = file
         # The class whose method this is, for super().
         self.cls = cls
+
+    def frames(self) -> tuple[Object, ...]:
+        """Return the frames of the enclosing functions, the innermost first."""
+        above = self.parent.frames() if self.parent is not None else ()
+        return above if self.frame is None else (self.frame, *above)
+
+    def renamed(self, frames: dict[Object, Object]) -> Scope:
+        """Return this scope with other frames in the place of some."""
+        if not any(frame in frames for frame in self.frames()):
+            return self
+        parent = self.parent.renamed(frames) if self.parent is not None else None
+        frame = frames.get(self.frame, self.frame) if self.frame is not None else None
+        return Scope(frame, self.names, parent, self.globals, self.cells, self.file, self.cls)
 
 
 class Function(Value):
@@ -380,3 +405,54 @@ class LocalClass(Value):
 def type_of_array(array: Array) -> Type:
     """Return the type of the elements at creation; in-place changes keep it."""
     return (array.view.seen if array.view else array.storage.initial).type
+
+
+def map_value(value: Value, leaf: Callable[[Value], Value]) -> Value:
+    """Return a value with all references and functions in it replaced by what `leaf` returns for them.
+
+    `leaf` is called for a function after its defaults were replaced. A value without changes stays the same object.
+    """
+    if isinstance(value, Reference):
+        return leaf(value)
+    if isinstance(value, Tuple):
+        items = tuple(map_value(item, leaf) for item in value.items)
+        return value if all(map(_is, items, value.items)) else Tuple(items, value.cls)
+    if isinstance(value, Entries):
+        keys = tuple(_map_key(key, leaf) for key in value.keys)
+        values = tuple(map_value(item, leaf) for item in value.values)
+        return value if all(map(_is, values, value.values)) and all(map(_is, keys, value.keys)) else Entries(keys, values)
+    if isinstance(value, Choice):
+        yes, no = map_value(value.yes, leaf), map_value(value.no, leaf)
+        return value if yes is value.yes and no is value.no else Choice(value.condition, yes, no)
+    if isinstance(value, Function):
+        defaults = tuple(map_value(item, leaf) for item in value.defaults)
+        named = {name: map_value(item, leaf) for name, item in value.keyword_defaults.items()}
+        if not all(map(_is, defaults, value.defaults)) or not all(map(_is, named.values(), value.keyword_defaults.values())):
+            value = Function(value.node, value.scope, defaults, named, value.name, value.live)
+        return leaf(value)
+    if isinstance(value, Method):
+        owner, function = map_value(value.owner, leaf), map_value(value.function, leaf)
+        return value if owner is value.owner and function is value.function else Method(owner, function)
+    if isinstance(value, NativeMethod):
+        owner = map_value(value.owner, leaf)
+        return value if owner is value.owner else NativeMethod(owner, value.name)
+    if isinstance(value, Super):
+        owner = map_value(value.owner, leaf)
+        return value if owner is value.owner else Super(value.cls, owner)
+    if isinstance(value, Partial):
+        function = map_value(value.function, leaf)
+        arguments = tuple(map_value(item, leaf) for item in value.arguments)
+        named = {name: map_value(item, leaf) for name, item in value.keywords.items()}
+        return Partial(function, arguments, named)
+    return value
+
+
+def _is(a: Any, b: Any) -> bool:
+    return a is b
+
+
+def _map_key(key: Any, leaf: Callable[[Value], Value]) -> Any:
+    if isinstance(key, Object):
+        made = leaf(Reference(key))
+        return made.object if isinstance(made, Reference) else key
+    return key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import FALSE, NONE, TRUE
-from ..errors import NeedsConstant, PythonError
+from ..errors import NeedsConstant, PythonError, Undecided
 from ..heap import DICT, ITEMS
 from ..templates import same_value
 from ..values import (
@@ -368,6 +368,9 @@ def tuple_(m: M, iterable: Value = Tuple(())) -> Value:
 
 @functions("builtins.set")
 def set_(m: M, iterable: Value = Tuple(())) -> Value:
+    iterable = m.settle(iterable)
+    if isinstance(iterable, Choice):
+        return m.each(iterable, lambda one: set_(m, one))  # type: ignore[no-any-return]
     keys = dict.fromkeys(m.key_of(item) for item in m.items_of(iterable))
     return m.new_dict(tuple(keys), (NONE,) * len(keys), set)  # type: ignore[no-any-return]
 
@@ -376,6 +379,8 @@ def set_(m: M, iterable: Value = Tuple(())) -> Value:
 def dict_(m: M, source: Value = NONE, **items: Value) -> Value:
     made: dict[Any, Value] = {}
     source = m.settle(source)
+    if isinstance(source, Choice):
+        return m.each(source, lambda one: dict_(m, one, **items))  # type: ignore[no-any-return]
     if isinstance(source, Reference) and source.object.cls is dict:
         entries = m.entries(source)
         made.update(zip(entries.keys, entries.values))
@@ -550,6 +555,8 @@ def reduce_(m: M, function: Value, iterable: Value, *start: Value) -> Value:
 @functions("copy.copy", "copy.deepcopy")
 def copy_(m: M, value: Value) -> Value:
     value = m.settle(value)
+    if isinstance(value, Choice):
+        return m.each(value, lambda one: copy_(m, one))  # type: ignore[no-any-return]
     if isinstance(value, Reference) and value.object.cls is list:
         return m.new_list(m.contents(value))  # type: ignore[no-any-return]
     if isinstance(value, Reference) and value.object.cls in (dict, set):
@@ -767,12 +774,10 @@ def _dict_view(m: M, owner: Reference, item: Any) -> Value:
     """Return a view of a dict. It shows what the dict has when it is used."""
 
     def renew() -> Iteration:
-        keys = m.entries(owner).keys
-
-        def current(index: Value) -> Value:
-            return item(keys[m.constant_of(index)])  # type: ignore[no-any-return]
-
-        made = Iteration(Const(len(keys)), current, True)
+        made: Iteration = m.entries_iteration(owner, lambda: tuple(item(key) for key in m.entries(owner).keys))
+        if isinstance(made.length, Const) and made.unroll:
+            keys = m.entries(owner).keys
+            made.item = lambda index: item(keys[m.constant_of(index)])
         made.renew = renew
         return made
 
@@ -803,6 +808,7 @@ def _entry(m: M, owner: Reference, key: Any) -> Value:
 
 @methods("dict", "get")
 def get(m: M, owner: Reference, key: Value, default: Value = NONE) -> Value:
+    m.entries(owner)
     has = m.truth_of(m.contains(key, owner))
     return m.branch(has, lambda: m.dict_item(owner, key), lambda: default)  # type: ignore[no-any-return]
 
@@ -823,7 +829,8 @@ def pop_dict(m: M, owner: Reference, key: Value, *default: Value) -> Value:
 
 @methods("dict", "setdefault")
 def setdefault(m: M, owner: Reference, key: Value, default: Value = NONE) -> Value:
-    if m.key_of(key) not in m.entries(owner).keys:
+    entries = m.entries(owner)
+    if m.key_of(key) not in entries.keys:
         m.set_item(owner, key, default)
     return m.dict_item(owner, key)  # type: ignore[no-any-return]
 
