@@ -1,7 +1,7 @@
 """Random programs, compared with CPython: python random_programs.py [COUNT] [SEED].
 
-Each program has if, while, for, break, continue, return, lists, dicts, closures, aliases, None, and numbers that turn from int
-to float, up to depth 4. It is compiled from its source and run for several inputs. Results and exceptions must be those of
+Each program has if, while, for, break, continue, return, try, lists, lists in lists, dicts, objects, closures, aliases, None, and
+numbers that turn from int to float, up to depth 4. It is compiled from its source and run for several inputs. Results and exceptions must be those of
 CPython. Programs that the compiler refuses are counted with their reasons.
 """
 
@@ -15,6 +15,12 @@ import tempfile
 import xcvm
 
 INPUTS = [(0, 0, 0.0), (1, 2, 0.5), (-1, 3, -2.25), (5, -4, 8.0), (7, 7, 1.5), (2, 1, -0.125), (12, 0, 3.0), (-6, 9, 100.0)]
+
+# What may be refused. docs/python/source.md describes each.
+REASONS = (
+    "^skipped|used after it|have nothing in common|must be known when the program is compiled|can be too many different things"
+    "|has no single meaning|whose number is not known|cannot be set|changes its length in the loop over it"
+)
 
 
 class Writer:
@@ -43,19 +49,25 @@ class Writer:
             return f"(({self.number(level + 1)} * {self.number(level + 1)}) % 10007)"
         if r < 0.7:
             return f"({self.number(level + 1)} {self.pick('//', '%')} {self.random.randint(2, 5)})"
-        if r < 0.76:
-            return f"len({self.pick('l0', 'l1')})"
-        if r < 0.82:
+        if r < 0.75:
+            return f"len({self.pick('l0', 'l1', 'd', 'rows', 'rows[0]')})"
+        if r < 0.8:
             return f"d['{self.pick('x', 'y')}']"
-        if r < 0.87:
+        if r < 0.84:
             return f"(m0 if m0 is not None else {self.number(level + 1)})"
-        if r < 0.92:
+        if r < 0.88:
             return f"({self.number(level + 1)} if {self.condition(level + 1)} else {self.number(level + 1)})"
-        if r < 0.95:
+        if r < 0.9:
             return f"add({self.number(level + 1)})"
+        if r < 0.92:
+            return f"f0({self.number(level + 1)})"
+        if r < 0.94:
+            return f"sum({self.pick('l0', 'l1', 'rows[1]', 'd.values()', '[v % 7 for v in l0]', '(v for v in l1 if v > 0)')})"
+        if r < 0.96:
+            return self.pick("t0[0]", "t0[1]", "d.get('z', i1)", "(o0.v if o0 is not None else i1)", "(rows[0][0] if rows[0] else 0)")
         if r < 0.97:
-            return f"sum({self.pick('l0', 'l1')})"
-        return f"min({self.number(level + 1)}, {self.number(level + 1)})"
+            return f"fact({self.pick('3', '4', 'len(t0)')})"
+        return f"{self.pick('min', 'max')}({self.number(level + 1)}, {self.number(level + 1)})"
 
     def small(self):
         return f"({self.number(1)} % 5)"
@@ -63,25 +75,36 @@ class Writer:
     def real(self):
         return self.pick("c", "n0", "(n0 * 0.5)", f"(n0 + {self.number(1)})", "(c - n0)", f"({self.number(1)} / 2)", self.number(1))
 
+    def list(self):
+        return self.pick("l0", "l1", "rows[0]", "rows[1]", "p.l", "q.l")
+
     def condition(self, level=0):
         r = self.random.random()
-        if level > 2 or r < 0.55:
+        if level > 2 or r < 0.5:
             return f"{self.number(level + 1)} {self.pick('<', '>', '==', '!=', '<=', '>=')} {self.number(level + 1)}"
-        if r < 0.65:
+        if r < 0.6:
             return f"({self.condition(level + 1)} {self.pick('and', 'or')} {self.condition(level + 1)})"
-        if r < 0.72:
+        if r < 0.66:
             return f"not ({self.condition(level + 1)})"
-        if r < 0.8:
-            return self.pick("m0 is None", "m0 is not None")
-        if r < 0.88:
+        if r < 0.74:
+            return self.pick("m0 is None", "m0 is not None", "o0 is None", "o0 is p", "o0 is not q")
+        if r < 0.82:
             return f"{self.number(2)} < {self.number(2)} <= {self.number(2)}"
-        if r < 0.94:
-            return self.pick("l0", "l1", "not l0", "l0 is l1")
+        if r < 0.88:
+            return self.pick("l0", "l1", "not l0", "l0 is l1", "rows[0] is l0", "rows[0] is rows[1]", "p.l is q.l", "p is q")
+        if r < 0.92:
+            return self.pick("'z' in d", "i0 in l0", "m0 in (1, 2, None)", "l0 == l1", "any(v > 3 for v in l1)", "all(l0)")
         return f"n0 > {self.number(2)}"
 
     def statement(self, depth, nesting):
+        if nesting < 4 and self.random.random() < 0.31:
+            self.compound(depth, nesting)
+        else:
+            self.simple(depth, nesting)
+
+    def compound(self, depth, nesting):
         r = self.random.random()
-        if nesting < 4 and r < 0.2:
+        if nesting == 3 or r < 0.55:
             self.line(depth, f"if {self.condition()}:")
             self.block(depth + 1, nesting + 1)
             if self.random.random() < 0.3:
@@ -90,56 +113,87 @@ class Writer:
             if self.random.random() < 0.5:
                 self.line(depth, "else:")
                 self.block(depth + 1, nesting + 1)
-        elif nesting < 3 and r < 0.27:
-            name = f"k{self.counter}"
-            self.counter += 1
-            self.line(depth, f"for {name} in range({self.pick(self.small(), '3', '2', '10', f'1, {self.small()}')}):")
+            return
+        name = f"k{self.counter}"
+        self.counter += 1
+        if r < 0.7:
+            self.line(depth, f"for {name} in range({self.pick(self.small(), '3', '2', '10', f'1, {self.small()}', f'{self.small()}, 0, -1')}):")
             self.loop(depth, nesting, name)
-        elif nesting < 3 and r < 0.31:
-            name = f"k{self.counter}"
-            self.counter += 1
-            self.line(depth, f"for {name} in {self.pick('list(l0)', 'l1[:3]', '[a, b, i0]', 'reversed([1, a, 3])')}:")
+        elif r < 0.8:
+            items = self.pick("list(l0)", "l1[:3]", "[a, b, i0]", "reversed([1, a, 3])", "sorted(l0)", "d.values()", "l1[-2:]", "set([1, 2])")
+            self.line(depth, f"for {name} in {items}:")
             self.loop(depth, nesting, name)
-        elif nesting < 3 and r < 0.36:
-            name = f"w{self.counter}"
-            self.counter += 1
+        elif r < 0.84:
+            self.line(depth, f"for {name}, v{name} in {self.pick('enumerate(l0[:4])', 'zip(l0[:3], range(5))', 'zip(list(l1), [a, b])')}:")
+            self.loop(depth, nesting, f"{name} + v{name}")
+        elif r < 0.95:
             self.line(depth, f"{name} = {self.pick('0', self.small())}")
             self.line(depth, f"while {name} < {self.random.randint(1, 6)}{self.pick('', f' and {self.condition(2)}')}:")
             self.line(depth + 1, f"{name} += 1")
             self.loop(depth, nesting, name)
-        elif r < 0.5:
-            self.line(depth, f"{self.pick('i0', 'i1', 'i2')} {self.pick('=', '+=', '-=')} {self.number()}")
-        elif r < 0.56:
-            self.line(depth, f"n0 = {self.real()}")
-        elif r < 0.62:
-            self.line(depth, f"{self.pick('l0', 'l1')}.append({self.number()})")
-        elif r < 0.66:
-            self.line(depth, self.pick("l0 = l1", "l1 = l0", "l0 = list(l1)", "l1 = l0 + [a]", "l0 = []", "l1 = [i0, i1]", "l0 += l1[:2]", "l0, l1 = l1, l0"))
-        elif r < 0.7:
-            self.line(depth, f"if len({self.pick('l0', 'l1')}) > 1 and len(l1) > 1:")
-            self.line(depth + 1, self.pick(f"l1[0] = {self.number(1)}", f"l1[-1] += {self.number(1)}", "i0 = l1.pop()", "i1 = l1[1]", "l1 = l1[1:]"))
-        elif r < 0.75:
-            self.line(depth, f"m0 = {self.pick('None', self.number(1), 'm0', f'{self.number(1)} if {self.condition(1)} else None')}")
-        elif r < 0.8:
-            self.line(depth, f"d['{self.pick('x', 'y')}'] {self.pick('=', '+=')} {self.number(1)}")
-        elif r < 0.83:
-            self.line(depth, f"{self.pick('i0', 'i1')} = step({self.number(1)})")
-        elif r < 0.86:
-            self.line(depth, f"i0, i1 = {self.pick('i1, i0', f'{self.number(1)}, {self.number(1)}')}")
-        elif r < 0.88 and nesting > 0:
-            self.line(depth, f"return {self.pick('i0', 'n0', 'i0, i1', 'None', 'l0', 'i1')}")
-        elif r < 0.9:
-            self.line(depth, f"l1 = [v * 2 for v in l0{self.pick('', ' if v > 1', f' if v != {self.number(2)}')}]")
-        elif r < 0.91 and nesting > 1:
-            self.line(depth, "raise ValueError('no')")
-        elif r < 0.93:
-            self.line(depth, "b0 = bump(l0)")
-        elif r < 0.95:
-            self.line(depth, f"p.v = {self.number(1)}")
-        elif r < 0.97:
-            self.line(depth, f"i2 = p.twice(){self.pick('', ' + q.v')}")
         else:
-            self.line(depth, self.pick("q = p", "q = Pair(i0)", "p.v, q.v = q.v, p.v"))
+            self.line(depth, "try:")
+            self.block(depth + 1, nesting + 1)
+            if self.random.random() < 0.5:
+                self.line(depth + 1, f"if {self.condition(1)}:")
+                self.line(depth + 2, self.pick("raise ValueError('no')", "raise KeyError(1)", "i0 = l0[40]"))
+            self.line(depth, f"except {self.pick('ValueError', '(KeyError, IndexError)', 'Exception')}:")
+            self.block(depth + 1, nesting + 1)
+            if self.random.random() < 0.3:
+                self.line(depth, "finally:")
+                self.line(depth + 1, "i2 += 1")
+
+    def simple(self, depth, nesting):
+        r = self.random.random()
+        if r < 0.2:
+            self.line(depth, f"{self.pick('i0', 'i1', 'i2')} {self.pick('=', '+=', '-=')} {self.number()}")
+        elif r < 0.27:
+            self.line(depth, f"n0 = {self.real()}")
+        elif r < 0.36:
+            self.line(depth, f"{self.list()}.append({self.number()})")
+        elif r < 0.41:
+            self.line(depth, self.pick("l0 = l1", "l1 = l0", "l0 = list(l1)", "l1 = l0 + [a]", "l0 = []", "l1 = [i0, i1]", "l0 += l1[:2]", "l0, l1 = l1, l0"))
+        elif r < 0.45:
+            number = self.number(1)
+            self.line(depth, self.pick(
+                "rows[0] = l0", "rows[1] = rows[0]", "l1 = rows[1]", f"rows[0] = [{number}]", "rows = [l0, l1]", "p.l = l0", "q.l = p.l",
+                "l0 = q.l", f"q.l = [{number}]", "o0 = p", "o0 = None", f"o0 = Pair({number})", "p = o0 if o0 is not None else q",
+            ))  # fmt: skip
+        elif r < 0.49:
+            self.line(depth, f"if len({self.pick('l0', 'l1')}) > 1 and len(l1) > 1:")
+            self.line(depth + 1, self.pick(f"l1[0] = {self.number(1)}", f"l1[-1] += {self.number(1)}", "i0 = l1.pop()", "i1 = l1[1]", "l1 = l1[1:]", "del l1[0]", "l1.insert(0, i0)", "l1.reverse()"))
+        elif r < 0.54:
+            self.line(depth, f"m0 = {self.pick('None', self.number(1), 'm0', f'{self.number(1)} if {self.condition(1)} else None')}")
+        elif r < 0.6:
+            self.line(depth, f"d['{self.pick('x', 'y')}'] {self.pick('=', '+=')} {self.number(1)}")
+        elif r < 0.62:
+            self.line(depth, self.pick(f"d['z'] = {self.number(1)}", "d = {'x': i0, 'y': 2}", "e = d", "d, e = e, d", "d.update(x=i1)", "d = dict(e)"))
+        elif r < 0.65:
+            self.line(depth, f"{self.pick('i0', 'i1')} = step({self.number(1)})")
+        elif r < 0.68:
+            self.line(depth, self.pick(
+                f"f0 = lambda v, k={self.number(1)}: v + k", f"f0 = adder({self.number(1)})", "f0 = add", "f0 = counter(i0)", "f0 = lambda v: v + i1",
+            ))  # fmt: skip
+        elif r < 0.71:
+            self.line(depth, f"i0, i1 = {self.pick('i1, i0', f'{self.number(1)}, {self.number(1)}')}")
+        elif r < 0.74:
+            self.line(depth, f"t0 = {self.pick(f'(i0, {self.number(1)})', 't0[1], t0[0]', '(t0[0], i1)', f'({self.number(1)}, n0)')}")
+        elif r < 0.77 and nesting > 0:
+            self.line(depth, f"return {self.pick('i0', 'n0', 'i0, i1', 'None', 'l0', 'i1', 'rows', 'd')}")
+        elif r < 0.8:
+            self.line(depth, f"l1 = [v * 2 for v in l0{self.pick('', ' if v > 1', f' if v != ({self.number(2)})')}]")
+        elif r < 0.81 and nesting > 1:
+            self.line(depth, self.pick("raise ValueError('no')", f"assert {self.condition(1)}, 'no'"))
+        elif r < 0.85:
+            self.line(depth, f"b0 = bump({self.list()})")
+        elif r < 0.9:
+            self.line(depth, f"{self.pick('p', 'q')}.v = {self.number(1)}")
+        elif r < 0.94:
+            self.line(depth, f"i2 = {self.pick('p', 'q')}.twice(){self.pick('', ' + q.v')}")
+        elif r < 0.97:
+            self.line(depth, self.pick("q = p", "q = Pair(i0)", "p.v, q.v = q.v, p.v", "p, q = q, p"))
+        else:
+            self.line(depth, self.pick("u0 = i0", "i1 = u0", "if o0 is not None:\n" + "    " * (depth + 1) + "o0.v += 1", "if o0 is p:\n" + "    " * (depth + 1) + "i1 = o0.twice()"))
 
     def loop(self, depth, nesting, name):
         self.loops += 1
@@ -161,20 +215,25 @@ class Writer:
 
     def program(self):
         self.line(0, "class Pair:")
-        self.line(1, "def __init__(self, v):\n        self.v = v")
+        self.line(1, "def __init__(self, v):\n        self.v = v\n        self.l = [v]")
         self.line(1, "def twice(self):\n        self.v = (self.v * 2) % 101\n        return self.v")
         self.line(0, "def bump(xs):\n    xs.append(len(xs))\n    return len(xs)")
+        self.line(0, "def fact(n):\n    return 1 if n < 2 else n * fact(n - 1)")
+        self.line(0, "def adder(k):\n    return lambda v: v + k")
+        self.line(0, "def counter(n):\n    def count(v):\n        nonlocal n\n        n = (n + v) % 50\n        return n\n    return count")
         self.line(0, "def f(a, b, c):")
         self.line(1, "i0, i1, i2 = a, b, 1")
-        self.line(1, "n0 = 0\n    m0 = None\n    b0 = 0\n    p = Pair(a)\n    q = Pair(3)")
+        self.line(1, "n0 = 0\n    m0 = None\n    b0 = 0\n    p = Pair(a)\n    q = Pair(3)\n    o0 = None\n    t0 = (0, a)")
         self.line(1, "l0 = [a, 1]\n    l1 = " + self.pick("l0", "[]", "[b]"))
-        self.line(1, "d = {'x': 1, 'y': b}")
+        self.line(1, "rows = [[b], " + self.pick("l0", "[1, 2]", "[]") + "]")
+        self.line(1, "d = {'x': 1, 'y': b}\n    e = " + self.pick("d", "{'x': 5, 'y': 6}"))
         self.line(1, "total = 0")
         self.line(1, "def add(v):\n        return v + a")
         self.line(1, "def step(v):\n        nonlocal total\n        total = (total + v) % 1009\n        return total")
+        self.line(1, "f0 = add")
         for _ in range(self.random.randint(3, 7)):
             self.statement(1, 0)
-        self.line(1, "return i0, i1, i2, n0, m0, l0, l1, d, total, b0, p.v, q.v")
+        self.line(1, "return i0, i1, i2, n0, m0, l0, l1, rows, d, e, total, b0, p.v, q.v, p.l, q.l, t0, f0(1), None if o0 is None else o0.v")
         return "\n".join(self.lines) + "\n"
 
 
@@ -223,6 +282,8 @@ def compare(seed, directory):
     try:
         program = xcvm.compile(function, *INPUTS[1], optimize=0)
     except xcvm.SourceErrors as error:
+        if "the compiler fails" in str(error):
+            return f"wrong: {error.problems[0].reason}"
         if all(kind == "raises" for kind, _ in wanted):
             return "same"
         return f"refused: {error.problems[0].reason}"
