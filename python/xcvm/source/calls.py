@@ -470,6 +470,11 @@ class Calls(Operators):
             row = self.tables.method_of(self.method_class(owner), method.name)
             if row is None and isinstance(owner, Const):
                 return self.call_live(getattr(owner.value, method.name), arguments, keywords)
+        if method.name == "object.__init__" and not arguments and not keywords:
+            return NONE
+        if method.name == "object.__setattr__" and len(arguments) == 2 and isinstance(owner, Reference):
+            self.heap.write(owner.object, self.constant_of(arguments[0], "name"), arguments[1])
+            return NONE
         if row is None:
             raise Refusal(f"the method '{method.name}' of {self.describe(owner)} is not supported")
         return self.call_row(row, [owner, *arguments], keywords)

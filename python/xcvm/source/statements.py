@@ -522,7 +522,7 @@ class Statements(Expressions):
         if not isinstance(owner, ast.Name):
             return None
         function = self.settle(self.eval(expression.func))
-        effect = self.tables.contexts.get(id(function.value)) if isinstance(function, Const) and not isinstance(function.value, type) else None
+        effect = self.tables.contexts.get(id(function.value)) if isinstance(function, Const) else None
         if effect == "unroll" and not all(self.constant_of(self.eval(v), "flag") for v in [*expression.args, *(k.value for k in expression.keywords)]):
             return "plain"
         return effect

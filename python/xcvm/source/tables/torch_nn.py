@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core import FALSE, NONE, TRUE
 from ..errors import NeedsConstant, PythonError, Refusal
-from ..values import Array, Const, Reference, Tuple, Value
+from ..values import Array, Const, Reference, Slice, Tuple, Value
 from . import functions, methods, modules
 from .shared import axes_of, dtype_name, floating, is_none, numbers, reduce, same_padding, unary
 
@@ -574,6 +574,18 @@ def attention(
         else:
             scores = m.op("Add", scores, at)
     return m.array(m.op("MatMul", m.op("Softmax", scores, axis=-1), v), T)
+
+
+# ---- Containers ----
+
+
+@functions("torch.nn.Sequential.__getitem__", "torch.nn.ModuleList.__getitem__")
+def container_item(m: M, module: Reference, idx: Value) -> Value:
+    live, idx = module.object.live, m.settle(idx)
+    if isinstance(idx, Slice):
+        return m.wrap(live[slice(*[m.constant_of(v, "bound") for v in (idx.start, idx.stop, idx.step)])])
+    # An index of the run chooses one of the modules.
+    return m.item(m.new_list([m.wrap(child) for child in live]), idx)
 
 
 # ---- Recurrent modules ----
