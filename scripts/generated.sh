@@ -6,7 +6,7 @@ set -eu
 xcvm=$1/tools/xcvm
 fresh=$1/generated-docs
 rm -rf "$fresh"
-mkdir -p "$fresh/manual" "$fresh/api"
+mkdir -p "$fresh/manual" "$fresh/api" "$fresh/python"
 "$xcvm" ops --markdown >"$fresh/instructions.md"
 "$xcvm" ops --onnx --markdown >"$fresh/onnx-operators.md"
 awk -f scripts/tape-calls.awk "$1/generated/xcvm/tape_calls.h" >"$fresh/tape-calls.md"
@@ -27,11 +27,15 @@ for header in include/xcvm/*.h; do
     name=$(basename "$header")
     printf '# %s\n\n```{eval-rst}\n.. doxygenfile:: %s\n```\n' "$name" "$name" >"$fresh/api/${name%.h}.md"
 done
+# What the front end of Python source knows, from its tables and those of its tests.
+for page in calls constructs; do
+    PYTHONDONTWRITEBYTECODE=1 python3 "python/tests/source/${page}_page.py" >"$fresh/python/$page.md"
+done
 # The order of the passes in the page of the compiler.
 chain=$("$xcvm" compile --list-passes | awk '{ printf "%s -> ", $1 }')
 sed "s/^    import -> .*/    import -> ${chain}plan -> emit/" docs/architecture/compiler.md >"$fresh/architecture/compiler.md"
 stale=0
-for page in $(cd "$fresh" && echo ./*.md ./*.svg figures/*.svg architecture/*.md manual/*.md api/*.md); do
+for page in $(cd "$fresh" && echo ./*.md ./*.svg figures/*.svg architecture/*.md manual/*.md api/*.md python/*.md); do
     if [ "${2-}" = --check ]; then
         cmp -s "$fresh/$page" "docs/$page" || { echo "docs/${page#./} is stale: make generated" >&2; stale=1; }
     else

@@ -1,6 +1,7 @@
 """Elichika's tests, written anew (source/cases_elichika.py), compiled from source and compared with eager execution."""
 
 import copy
+import inspect
 import sys
 import unittest
 from pathlib import Path
@@ -13,6 +14,8 @@ sys.path[:0] = [str(Path(__file__).parent / "source"), str(Path(__file__).parent
 try:
     import cases_elichika
     import chainer
+    import constructs
+    import constructs_page
     import torch
 except ImportError:
     cases_elichika = None
@@ -176,6 +179,65 @@ class Elichika(unittest.TestCase):
         names = [name for name, value in vars(chainer.functions).items() if callable(value) and name[0] != "_" and name not in ("Variable", "tensor")]
         self.assertEqual([name for name in names if tables.function(getattr(chainer.functions, name)) is None], [])
         self.assertGreater(len(names), 50)
+
+
+def outcome(function, arguments):
+    """Return a result with arrays, or the exception as a text."""
+    try:
+        with torch.no_grad():
+            return arrays(function(*copy.deepcopy(arguments)))
+    except Exception as error:
+        return f"{type(error).__name__}: {error if isinstance(error, (AssertionError, ValueError)) else ''}"
+
+
+def open_sizes(subject, calls):
+    """Return the dimensions of arguments that the calls give different sizes."""
+    dims = {}
+    for index, name in enumerate(inspect.signature(getattr(subject, "forward", subject)).parameters):
+        shapes = [call[index].shape for call in calls if isinstance(call[index], torch.Tensor)]
+        changed = [axis for axis, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
+        dims[name] = {axis: xcvm.dim(f"n{axis}") for axis in changed}
+    return dims
+
+
+def arrays(value):
+    if isinstance(value, torch.Tensor):
+        return value.numpy()
+    if isinstance(value, dict):
+        return {key: arrays(item) for key, item in value.items()}
+    return type(value)(arrays(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+@unittest.skipIf(cases_elichika is None, "torch is not installed")
+class Constructs(unittest.TestCase):
+    same = Elichika.same
+
+    def test_constructs(self):
+        """Each construct is right for inputs that take every path, or refused by name."""
+        for _, made, calls, refused in constructs.CONSTRUCTS:
+            with self.subTest(made.__name__):
+                subject = made().eval() if isinstance(made, type) else made
+                if refused:
+                    with self.assertRaisesRegex(xcvm.SourceErrors, refused):
+                        xcvm.compile(subject, *copy.deepcopy(calls[0]))
+                    continue
+                program = xcvm.compile(subject, *copy.deepcopy(calls[0]), dims=open_sizes(subject, calls))
+                for arguments in calls:
+                    got, wanted = outcome(program, arguments), outcome(subject, arguments)
+                    if isinstance(wanted, dict):
+                        self.assertEqual(list(got), list(wanted))
+                        got, wanted = list(got.values()), list(wanted.values())
+                    self.same(got, wanted, f"{made.__name__}{arguments[1:]}")
+
+    def test_page(self):
+        """The page has every construct, and says what the other compilers do with it."""
+        page = constructs_page.page()
+        self.assertEqual(len(constructs.CONSTRUCTS), 131)
+        self.assertEqual([name for _, name, _, _ in constructs_page.rows()], [made.__name__ for _, made, _, _ in constructs.CONSTRUCTS])
+        titles = [title for _, _, title, _ in constructs_page.rows()]
+        self.assertEqual(len(set(titles)), 131)
+        for title in titles:
+            self.assertIn(f"| {title} |", page)
 
 
 if __name__ == "__main__":

@@ -175,17 +175,17 @@ class Picking(chainer.Chain):
 
 
 class ConvBNActiv(chainer.Chain):
-    def __init__(self, size, out, ksize, stride=1, pad=0, activ=F.relu, **options):
+    def __init__(self, size, out, ksize, stride=1, pad=0, activation=F.relu, **options):
         super().__init__()
-        self.activ = activ
+        self.activation = activation
         with self.init_scope():
             self.conv, self.bn = L.Convolution2D(size, out, ksize, stride, pad, nobias=True), L.BatchNormalization(out, **options)
 
     def forward(self, x):
         h = self.bn(self.conv(x))
-        if self.activ is None:
+        if self.activation is None:
             return h
-        return self.activ(h)
+        return self.activation(h)
 
 
 class PickedResNet(Picking):
