@@ -18,6 +18,7 @@
 #define FUNCTIONS(X)                                                                                                   \
     X(nghttp2_session_callbacks_new)                                                                                   \
     X(nghttp2_session_callbacks_del)                                                                                   \
+    X(nghttp2_session_callbacks_set_on_begin_frame_callback)                                                           \
     X(nghttp2_session_callbacks_set_on_begin_headers_callback)                                                         \
     X(nghttp2_session_callbacks_set_on_header_callback)                                                                \
     X(nghttp2_session_callbacks_set_on_frame_recv_callback)                                                            \
@@ -129,9 +130,14 @@ static bool count_idle_frame(xcs_connection *c)
     return true;
 }
 
-static int end_calm(xcs_connection *c)
+/* Counts the frames that do no work, also those that the library ignores. */
+static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *user)
 {
-    (void)h2.nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+    const bool works =
+        head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_CONTINUATION || head->type == NGHTTP2_WINDOW_UPDATE ||
+        (head->type == NGHTTP2_DATA && (head->length > 0 || (head->flags & NGHTTP2_FLAG_END_STREAM) != 0));
+    if (!works && !count_idle_frame(user))
+        (void)h2.nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
     return 0;
 }
 
@@ -187,36 +193,26 @@ static int receive_frame(nghttp2_session *session, const nghttp2_frame *frame, v
 {
     xcs_connection *c = user;
     (void)session;
-    switch (frame->hd.type) {
-    case NGHTTP2_HEADERS:
-    case NGHTTP2_DATA: {
-        xcs_call *call = call_of(c, frame->hd.stream_id);
-        const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-        if (call != NULL && frame->hd.type == NGHTTP2_HEADERS && !call->begun)
-            xcs_call_begin(call);
-        if (call != NULL && ends)
-            xcs_call_end_request(call);
-        return frame->hd.type == NGHTTP2_HEADERS || frame->hd.length > 0 || ends || count_idle_frame(c) ? 0
-                                                                                                        : end_calm(c);
-    }
-    case NGHTTP2_SETTINGS:
+    if (frame->hd.type == NGHTTP2_SETTINGS)
         c->greeted = true;
-        return count_idle_frame(c) ? 0 : end_calm(c);
-    case NGHTTP2_RST_STREAM:
-    case NGHTTP2_PING:
-    case NGHTTP2_PRIORITY:
-        return count_idle_frame(c) ? 0 : end_calm(c);
-    default:
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
-    }
+    xcs_call *call = call_of(c, frame->hd.stream_id);
+    if (call != NULL && frame->hd.type == NGHTTP2_HEADERS && !call->begun)
+        xcs_call_begin(call);
+    if (call != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
+        xcs_call_end_request(call);
+    return 0;
 }
 
+/* Errors of a stream are answered by RST_STREAM, so they count as well. */
 static int receive_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *user)
 {
-    (void)session;
     (void)frame;
     (void)code;
-    return count_idle_frame(user) ? 0 : end_calm(user);
+    if (!count_idle_frame(user))
+        (void)h2.nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    return 0;
 }
 
 static int close_stream(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
@@ -352,6 +348,7 @@ static bool create_session(xcs_connection *c)
     nghttp2_session_callbacks *callbacks;
     if (h2.nghttp2_session_callbacks_new(&callbacks) != 0)
         return false;
+    h2.nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, begin_frame);
     h2.nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, begin_headers);
     h2.nghttp2_session_callbacks_set_on_header_callback(callbacks, receive_header);
     h2.nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, receive_frame);
