@@ -56,6 +56,7 @@ xcvm_status xcs_inflater_create(const xcvm_allocator *allocator, const char *enc
 {
     /* Window bits: 32 KiB, and 16 for the header of gzip in place of zlib's. */
     const int window = strcmp(encoding, "gzip") == 0 ? 15 + 16 : 15;
+    XCVM_TRY(load_zlib(error));
     xcs_inflater *created = xcvm_allocate_zeroed(allocator, sizeof *created);
     XCVM_CHECK(error, created != NULL, OUT_OF_MEMORY, "no memory to decompress a message");
     created->allocator = *allocator;
