@@ -117,6 +117,7 @@ void onnx_expect(const char *text, const char *given, const char *expected)
 }
 
 typedef struct onnx_run {
+    test_bytes bytes; /* the program reads its constants from here */
     xcvm_program *program;
     xcvm_session *session;
 } onnx_run;
@@ -124,15 +125,13 @@ typedef struct onnx_run {
 /* Compiles the model, and sets the inputs. */
 static onnx_run begin_run(const test_bytes *model, const xcc_options *compile, const char *text, const char *given)
 {
-    test_bytes bytes = {0};
     xcvm_error error;
-    onnx_run run;
+    onnx_run run = {0};
     xcvm_status status =
-        xcc_compile(model->at, model->length, compile, (xcvm_sink){test_bytes_sink, &bytes}, NULL, &error);
+        xcc_compile(model->at, model->length, compile, (xcvm_sink){test_bytes_sink, &run.bytes}, NULL, &error);
     ck_assert_msg(status == XCVM_OK, "%s: %s\n%s", xcvm_status_name(status), error.message, text);
-    status = xcvm_program_load(bytes.at, bytes.length, NULL, &run.program, &error);
+    status = xcvm_program_load(run.bytes.at, run.bytes.length, NULL, &run.program, &error);
     ck_assert_msg(status == XCVM_OK, "%s\n%s", error.message, text);
-    test_bytes_free(&bytes);
     const xcvm_session_options options = {.size = sizeof options, .threads = 1};
     ck_assert_int_eq(xcvm_session_create(run.program, &options, &run.session, &error), XCVM_OK);
     char name[ONNX_WORD];
@@ -149,6 +148,7 @@ static void end_run(onnx_run *run)
 {
     xcvm_session_destroy(run->session);
     xcvm_program_destroy(run->program);
+    test_bytes_free(&run->bytes);
 }
 
 void onnx_expect_model(const test_bytes *model, const xcc_options *compile, const char *text, const char *given,
