@@ -24,8 +24,8 @@ typedef struct xcc_export_c_options {
     bool with_main;           /* add a main that reads inputs from files */
     xcvm_sink source, header; /* receive the files */
     xcvm_sink weights;        /* receives the weights; none: they are part of the source */
-    /* An ES module that loads the C as a WebAssembly module, and its TypeScript declarations. The C is then for clang 19
-     * and wasm32-wasi, exports the functions that the ES module calls, and embeds its weights. Both or none. */
+    /* An ES module that loads the C as a WebAssembly module, and its TypeScript declarations. The C is then for clang
+     * 19 and wasm32-wasi, exports the functions that the ES module calls, and embeds its weights. Both or none. */
     xcvm_sink script, types;
     const char *weights_name; /* file that the source embeds */
     const char *module_name;  /* file of the WebAssembly module, relative to the ES module */

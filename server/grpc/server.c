@@ -17,7 +17,7 @@
 /* Connections that are accepted before others are served. */
 enum { MOST_ACCEPTED = 64, MOST_EVENTS = 64 };
 /* At the end, a client that does not read its responses must not keep the process. */
-#define LINGER_NS UINT64_C(10000000000)
+#define LONGEST_FAREWELL_NS UINT64_C(10000000000)
 /* Without descriptors, the listener rests. */
 #define REST_NS UINT64_C(100000000)
 
@@ -173,7 +173,7 @@ static void submit_arrived(xcs_grpc *grpc, bool is_alone)
 }
 
 /* Does what the events have caused, and what this causes in turn. */
-static void settle(xcs_grpc *grpc, bool is_alone)
+static void serve_changed(xcs_grpc *grpc, bool is_alone)
 {
     for (bool more = true; more;) {
         more = grpc->arrived != NULL;
@@ -231,11 +231,11 @@ static bool is_over(xcs_grpc *grpc, uint64_t *until_ns)
     if (*until_ns == 0) {
         stop_listening(grpc);
         visit_connections(grpc, close_connection, NULL);
-        settle(grpc, false);
+        serve_changed(grpc, false);
     }
     const uint64_t now = xcvm_clock_ns();
     if (grpc->pending > 0 || *until_ns == 0)
-        *until_ns = now + LINGER_NS;
+        *until_ns = now + LONGEST_FAREWELL_NS;
     xcs_grpc_wake_at(grpc, *until_ns);
     return grpc->pending == 0 && (all_are_idle(grpc) || now >= *until_ns);
 }
@@ -250,9 +250,9 @@ static void *run_loop(void *argument)
         for (int i = 0; i < count; i++)
             handle_event(grpc, &events[i]);
         look_at_readiness(grpc);
-        settle(grpc, count == 1);
+        serve_changed(grpc, count == 1);
         look_at_times(grpc);
-        settle(grpc, false);
+        serve_changed(grpc, false);
     }
     while (grpc->connections != NULL)
         xcs_connection_destroy(grpc->connections);
