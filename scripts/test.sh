@@ -65,14 +65,6 @@ suites() { # PRESET [CTEST OPTION...]
 
 format() { git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror; }
 
-# The generated header of the tape's calls has macros; the others are not for reading.
-lint() {
-    mkdir -p "$logs/include/xcvm" && cp build/release/generated/xcvm/tape_calls.h "$logs/include/xcvm" || return 1
-    cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr --suppressions-list=scripts/cppcheck.txt \
-        -D__GNUC__ -D__x86_64__ -I. -Iinclude "-I$logs/include" \
-        base formats ops proto vm compiler train tape server tools examples
-}
-
 header_alone() {
     for header in include/xcvm/*.h; do
         echo "#include <xcvm/${header##*/}>" >"$logs/header.c"
@@ -134,7 +126,7 @@ outputs() {
 lanes operators models
 # The first two wait more than they compute.
 sources() {
-    step 'lint' lint
+    step 'lint' scripts/lint.py build/release base formats ops proto vm compiler train tape server tools examples
 }
 step 'demo' examples/digits/demo.sh build/release demo
 lanes python_package outputs sources
