@@ -1,6 +1,6 @@
 /*
  * XCVM server over HTTP/1.1: the Open Inference Protocol (v2, REST) and Prometheus metrics for an xcs_server.
- * docs/serving.md lists the paths. Needs libmicrohttpd and libjansson, which are loaded on first use.
+ * docs/serving.md lists the paths. Needs libjansson, which is loaded on first use.
  */
 #ifndef XCVM_SERVER_HTTP_H
 #define XCVM_SERVER_HTTP_H
@@ -24,6 +24,7 @@ typedef struct xcs_http_options {
     size_t body_limit;         /* bytes of a request's body; 0: 64 MiB */
     unsigned connection_limit; /* 0: 1000 */
     unsigned idle_seconds;     /* a connection is closed after this time without data; 0: 60 */
+    const char *admin_socket;  /* path of a Unix socket that alone may load and unload models; NULL: none */
     xcvm_sink access_log;      /* receives a line of JSON for each request, one call at a time */
 } xcs_http_options;
 
@@ -34,8 +35,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xcs_http_create(xcs_server *server, const xcs
 XCVM_API const char *xcs_http_address(const xcs_http *http);
 /* Sets what /v2/health/ready answers. Initially true. Requests are served in either case. */
 XCVM_API void xcs_http_set_ready(xcs_http *http, bool ready);
-/* Closes the listening socket, waits for the responses to requests that have been read, and closes all connections.
- * Drain the server before, or the wait lasts as long as the requests. */
+/* Ends the server without loss: it accepts the connections that wait, answers the requests that were sent, and closes
+ * idle connections after a moment. This lasts as long as the requests, unless the server was drained before. */
 XCVM_API void xcs_http_destroy(xcs_http *http);
 
 #ifdef __cplusplus

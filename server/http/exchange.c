@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A client that needs longer to send a body is cut off. */
-#define BODY_NS UINT64_C(120000000000)
-
 /* Bytes that a body takes before they arrive. */
 enum { MOST_RESERVED = 256 << 10 };
 
@@ -33,8 +30,20 @@ static bool is_authorized(const xcs_exchange *exchange)
     if (http->api_key == NULL || exchange->route.target == XCS_TARGET_LIVE ||
         exchange->route.target == XCS_TARGET_READY)
         return true;
-    return xcs_key_is_sent(http->api_key, http->transport.header(exchange->connection, "Authorization"),
-                           http->transport.header(exchange->connection, "X-API-Key"));
+    return xcs_key_is_sent(http->api_key, xcs_head_find(exchange->head, "Authorization"),
+                           xcs_head_find(exchange->head, "X-API-Key"));
+}
+
+static void fail_with_length(xcs_exchange *exchange)
+{
+    char message[100];
+    const size_t limit = exchange->http->options.body_limit;
+    if (exchange->head->has_length)
+        snprintf(message, sizeof message, "the body has %llu bytes; the limit is %zu",
+                 (unsigned long long)exchange->head->content_length, limit);
+    else
+        snprintf(message, sizeof message, "the body is longer than the limit of %zu bytes", limit);
+    xcs_exchange_fail(exchange, 413, message);
 }
 
 /* Refuses requests by their headers. */
@@ -42,8 +51,8 @@ static void check_headers(xcs_exchange *exchange)
 {
     const xcs_http *http = exchange->http;
     const char *expected = xcs_route_method(exchange->route.target);
-    const char *length = http->transport.header(exchange->connection, "Content-Length");
-    const char *encoding = http->transport.header(exchange->connection, "Content-Encoding");
+    const uint64_t length = exchange->head->content_length;
+    const char *encoding = xcs_head_find(exchange->head, "Content-Encoding");
     char message[200];
     if (!is_authorized(exchange)) {
         xcs_exchange_fail(exchange, 401, "the API key is missing or wrong. Send \"Authorization: Bearer KEY\"");
@@ -57,39 +66,46 @@ static void check_headers(xcs_exchange *exchange)
         snprintf(message, sizeof message, "the content encoding \"%.40s\" is not supported. Send the body as it is",
                  encoding);
         xcs_exchange_fail(exchange, 415, message);
-    } else if (length != NULL && strtoull(length, NULL, 10) > http->options.body_limit) {
-        snprintf(message, sizeof message, "the body has %.24s bytes; the limit is %zu", length,
-                 http->options.body_limit);
-        xcs_exchange_fail(exchange, 413, message);
+    } else if (length > http->options.body_limit) {
+        fail_with_length(exchange);
     } else if (exchange->route.target == XCS_TARGET_INFER) {
         exchange->model = xcs_server_find_model(http->server, exchange->route.model, exchange->route.version);
-        snprintf(message, sizeof message, "no model \"%.100s\"%s%.20s is ready", exchange->route.model,
-                 exchange->route.version[0] != '\0' ? ", version " : "", exchange->route.version);
-        if (exchange->model == NULL)
+        if (exchange->model == NULL) {
+            snprintf(message, sizeof message, "no model \"%.100s\"%s%.20s is ready", exchange->route.model,
+                     exchange->route.version[0] != '\0' ? ", version " : "", exchange->route.version);
             xcs_exchange_fail(exchange, 404, message);
-        else
+        } else {
             exchange->body.allocator = xcs_model_allocator(exchange->model);
+        }
     }
     exchange->discards = exchange->status != 0;
     /* A longer body takes memory as it arrives, not because a client announces it. */
-    const unsigned long long announced = length != NULL ? strtoull(length, NULL, 10) : 0;
-    if (exchange->status == 0 && announced > 0)
-        (void)xcs_text_reserve(&exchange->body, announced < MOST_RESERVED ? (size_t)announced : MOST_RESERVED);
+    if (exchange->status == 0 && length > 0)
+        (void)xcs_text_reserve(&exchange->body, length < MOST_RESERVED ? (size_t)length : MOST_RESERVED);
 }
 
-xcs_exchange *xcs_exchange_create(xcs_http *http, void *connection, const char *method, const char *path)
+static void copy_start(char *to, size_t room, const char *text)
+{
+    const size_t length = strnlen(text, room - 1);
+    memcpy(to, text, length);
+    to[length] = '\0';
+}
+
+xcs_exchange *xcs_exchange_create(xcs_http *http, xcs_connection *connection, const xcs_head *head, bool is_admin)
 {
     xcs_exchange *exchange = xcvm_allocate_zeroed(&http->allocator, sizeof *exchange);
     if (exchange == NULL)
         return NULL;
     exchange->http = http;
     exchange->connection = connection;
+    exchange->head = head;
+    exchange->is_admin = is_admin;
     exchange->begin_ns = xcvm_clock_ns();
     exchange->body.allocator = exchange->response.allocator = &http->allocator;
     exchange->content_type = "application/json";
-    snprintf(exchange->method, sizeof exchange->method, "%s", method);
-    snprintf(exchange->path, sizeof exchange->path, "%s", path);
-    exchange->route = xcs_route_parse(path);
+    copy_start(exchange->method, sizeof exchange->method, head->method);
+    copy_start(exchange->path, sizeof exchange->path, head->path);
+    exchange->route = xcs_route_parse(head->path);
     check_headers(exchange);
     return exchange;
 }
@@ -102,16 +118,26 @@ bool xcs_exchange_is_refused(const xcs_exchange *exchange)
 
 bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t count)
 {
-    const size_t limit = exchange->http->options.body_limit;
     exchange->body_bytes += count;
-    if (xcvm_clock_ns() - exchange->begin_ns > BODY_NS)
+    if (exchange->body_bytes > exchange->http->options.body_limit) {
+        fail_with_length(exchange);
         return false;
-    if (exchange->discards)
-        return exchange->body_bytes <= limit;
-    if (exchange->body_bytes > limit)
-        return false;
-    xcs_text_add(&exchange->body, bytes, count);
+    }
+    if (!exchange->discards)
+        xcs_text_add(&exchange->body, bytes, count);
     return true;
+}
+
+char *xcs_exchange_room(xcs_exchange *exchange, size_t *count)
+{
+    *count = *count < MOST_RESERVED ? *count : MOST_RESERVED;
+    return exchange->discards ? NULL : xcs_text_reserve(&exchange->body, *count);
+}
+
+void xcs_exchange_count_received(xcs_exchange *exchange, size_t count)
+{
+    exchange->body_bytes += count;
+    exchange->body.count += count;
 }
 
 /* ---- Handlers ---- */
@@ -194,78 +220,34 @@ static void handle(xcs_exchange *exchange)
     }
 }
 
-/* Counts the exchange. Returns false if the server is being destroyed. */
-static bool begin_handling(xcs_exchange *exchange)
-{
-    xcs_http *http = exchange->http;
-    pthread_mutex_lock(&http->mutex);
-    const bool begins = !http->closing;
-    http->open++;
-    http->handling += begins;
-    pthread_mutex_unlock(&http->mutex);
-    exchange->counted = true;
-    return begins;
-}
-
-/* The last use of the server by an exchange that was suspended. */
-static void end_handling(xcs_http *http)
-{
-    pthread_mutex_lock(&http->mutex);
-    if (--http->handling == 0)
-        pthread_cond_broadcast(&http->idle);
-    pthread_mutex_unlock(&http->mutex);
-}
-
 bool xcs_exchange_process(xcs_exchange *exchange)
 {
-    if (exchange->suspended) {
-        exchange->suspended = false;
-        return true;
-    }
-    if (!begin_handling(exchange)) {
-        xcs_exchange_fail(exchange, 503, "the server is shutting down and accepts no requests");
-        return true;
-    }
     if (exchange->status == 0 && exchange->body.failed)
         xcs_exchange_fail(exchange, 503, "no memory for the body");
     else if (exchange->status == 0)
         handle(exchange);
-    if (!exchange->suspended)
-        end_handling(exchange->http);
     return !exchange->suspended;
 }
 
 void xcs_exchange_wait(xcs_exchange *exchange)
 {
     int expected = XCS_EXCHANGE_RUNS;
-    if (__atomic_load_n(&exchange->state, __ATOMIC_ACQUIRE) == XCS_EXCHANGE_DONE)
-        return;
-    exchange->suspended = true;
-    exchange->http->transport.suspend(exchange->connection);
-    /* If it was finished meanwhile, the connection is resumed like any other. */
-    if (__atomic_compare_exchange_n(&exchange->state, &expected, XCS_EXCHANGE_SUSPENDED, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE))
-        return;
-    exchange->http->transport.resume(exchange->connection);
-    end_handling(exchange->http);
+    /* It may have been finished meanwhile. */
+    exchange->suspended = __atomic_compare_exchange_n(&exchange->state, &expected, XCS_EXCHANGE_SUSPENDED, false,
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 void xcs_exchange_finish(xcs_exchange *exchange)
 {
-    xcs_http *http = exchange->http;
-    void *connection = exchange->connection;
-    if (__atomic_exchange_n(&exchange->state, XCS_EXCHANGE_DONE, __ATOMIC_ACQ_REL) != XCS_EXCHANGE_SUSPENDED)
-        return;
-    http->transport.resume(connection);
-    end_handling(http);
+    xcs_connection *connection = exchange->connection;
+    if (__atomic_exchange_n(&exchange->state, XCS_EXCHANGE_DONE, __ATOMIC_ACQ_REL) == XCS_EXCHANGE_SUSPENDED)
+        xcs_connection_resume(connection);
 }
+
+void xcs_exchange_leave(xcs_exchange *exchange) { xcs_request_cancel(exchange->request); }
 
 void xcs_exchange_respond(xcs_exchange *exchange)
 {
-    if (exchange->monitored)
-        xcs_leave_monitor_remove(exchange->http->monitor, exchange,
-                                 exchange->http->transport.descriptor(exchange->connection));
-    exchange->monitored = false;
     if (exchange->response.failed) {
         exchange->response.failed = false;
         xcs_exchange_fail(exchange, 503, "no memory for the response");
@@ -275,19 +257,11 @@ void xcs_exchange_respond(xcs_exchange *exchange)
 void xcs_exchange_destroy(xcs_exchange *exchange, bool sent)
 {
     xcs_http *http = exchange->http;
-    if (exchange->monitored)
-        xcs_leave_monitor_remove(http->monitor, exchange, http->transport.descriptor(exchange->connection));
     xcs_log_exchange(exchange, sent);
     xcs_request_release(exchange->request);
     xcs_infer_release(&exchange->infer);
     xcs_text_free(&exchange->body);
     xcs_text_free(&exchange->response);
     xcs_model_release(exchange->model);
-    if (exchange->counted) {
-        pthread_mutex_lock(&http->mutex);
-        if (--http->open == 0)
-            pthread_cond_broadcast(&http->idle);
-        pthread_mutex_unlock(&http->mutex);
-    }
     xcvm_deallocate(&http->allocator, exchange, sizeof *exchange);
 }

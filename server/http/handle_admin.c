@@ -20,8 +20,11 @@ static void *administrate(void *argument)
 
 void xcs_handle_admin(xcs_exchange *exchange)
 {
-    if (exchange->http->options.no_admin) {
-        xcs_exchange_fail(exchange, 403, "this server does not load or unload models on request");
+    const xcs_http_options *o = &exchange->http->options;
+    if (o->no_admin || (o->admin_socket != NULL && !exchange->is_admin)) {
+        xcs_exchange_fail(exchange, 403,
+                          o->no_admin ? "this server does not load or unload models on request"
+                                      : "models are loaded and unloaded at the socket of administration only");
         return;
     }
     pthread_t thread;

@@ -73,7 +73,7 @@ static void complete(void *user, const xcs_result *result)
 /* The length of the JSON part, from the header of the binary extension. */
 static bool json_length_of(const xcs_exchange *exchange, size_t *length)
 {
-    const char *header = exchange->http->transport.header(exchange->connection, "Inference-Header-Content-Length");
+    const char *header = xcs_head_find(exchange->head, "Inference-Header-Content-Length");
     *length = exchange->body.count;
     if (header == NULL)
         return true;
@@ -113,11 +113,7 @@ void xcs_handle_infer(xcs_exchange *exchange)
                                          .client = infer->client,
                                          .client_begins = infer->client_begins,
                                          .client_ends = infer->client_ends,
-                                         .may_run_here = true};
+                                         .may_run_here = exchange->may_run_here};
     exchange->request = xcs_server_submit(exchange->http->server, &options, (xcs_completion){complete, exchange});
-    if (__atomic_load_n(&exchange->state, __ATOMIC_ACQUIRE) == XCS_EXCHANGE_DONE)
-        return;
-    xcs_leave_monitor_add(exchange->http->monitor, exchange,
-                          exchange->http->transport.descriptor(exchange->connection));
     xcs_exchange_wait(exchange);
 }

@@ -173,6 +173,7 @@ START_TEST(frees_place_before_result)
         wait_for(&all, 1);
         ck_assert_int_eq(all.reasons[0], XCS_NONE);
         ck_assert_float_eq(all.first[0], 15);
+        ck_assert(xcs_server_drain(n.server, 0)); /* the callback has returned */
         xcs_request_release(n.request);
         xcvm_value_release(input);
         xcs_server_destroy(n.server);

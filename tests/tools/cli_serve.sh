@@ -90,6 +90,18 @@ start doubles.xcvm --http unix:here.sock
 check test "$(curl --silent --max-time 20 --unix-socket here.sock http://x/v2/health/live)" = '{"live":true}'
 stop
 
+# Administration at a socket of its own, for the user of the process.
+start doubles.xcvm --http 127.0.0.1:0 --admin admin.sock
+check test "$(stat -c %a admin.sock)" = 600
+post() { curl --silent --output /dev/null --write-out '%{http_code}' --max-time 20 -X POST "$@"; }
+check test "$(post "http://$address/v2/repository/models/doubles/unload")" = 403
+check test "$(post "http://$address/v2/repository/index")" = 200
+check test "$(post --unix-socket admin.sock http://x/v2/repository/models/doubles/unload)" = 200
+check test "$(get /v2/models/doubles/ready | grep -c 'no such model')" = 1
+check test "$(post --unix-socket admin.sock http://x/v2/repository/models/doubles/load)" = 200
+stop
+check test ! -e admin.sock
+
 # Reload under load: a broken file keeps the old model, a good one replaces it, and no request fails.
 cp doubles.xcvm model.xcvm
 start doubles=model.xcvm --http 127.0.0.1:0 --drain-ms 600000

@@ -236,13 +236,54 @@ def case_bad_http():
             pass
         s.close()
         check(infer("doubles", [x([1, 2])])[0] == 200, f"after {raw[:40]}")
+    # Each is refused for its own reason, and the connection is closed.
+    post = b"POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\n"
+    for status, raw in ((400, b"GET /v2 HTTP/1.1\r\n\r\n"), (400, b"GET /v2 HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"),
+                        (400, b"GET /v2 HTTP/1.1\r\nHost : x\r\n\r\n"), (400, b"GET /v2 HTTP/1.1\nHost: x\n\n"),
+                        (400, b"GET /v2 HTTP/1.1\r\nHost: x\r\n folded: y\r\n\r\n"),
+                        (400, b"GET /v2 HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n"),
+                        (505, b"GET /v2 HTTP/2.0\r\nHost: x\r\n\r\n"), (400, b"GE T /v2 HTTP/1.1\r\nHost: x\r\n\r\n"),
+                        (414, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"),
+                        (431, b"GET /v2 HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20000 + b"\r\n\r\n"),
+                        (431, b"GET /v2 HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 100 + b"\r\n"),
+                        (417, post + b"Expect: more\r\nContent-Length: 1\r\n\r\n"),
+                        (501, post + b"Transfer-Encoding: gzip, chunked\r\n\r\n"),
+                        (400, post + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"),
+                        (400, post + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n"),
+                        (400, post + b"Content-Length: +5\r\n\r\n"), (413, post + b"Content-Length: " + b"9" * 40 + b"\r\n\r\n"),
+                        (400, post + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcdeX\r\n"),
+                        (400, post + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\n")):
+        s = connect()
+        s.sendall(raw)
+        answer = read_response(s)
+        check(answer is not None and answer[0] == status, f"{raw[:80]}: {answer}")
+        check("error" in json.loads(answer[2]) and answer[1]["connection"] == "close", f"{raw[:80]}: {answer}")
+        check(s.recv(1) == b"", f"{raw[:80]}: the connection is open")
+        s.close()
+    # Forms of requests that other clients send.
+    for raw in (b"\r\n\r\nGET /v2/health/live HTTP/1.1\r\nhOST:x\r\n\r\n", b"GET http://x/v2/health/live?a=b HTTP/1.1\r\nHost: x\r\n\r\n",
+                b"GET /v2/%68ealth/live HTTP/1.1\r\nHost: \t x \r\n\r\n", b"GET /v2/health/live HTTP/1.0\r\n\r\n",
+                b"HEAD /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
+        s = connect()
+        s.sendall(raw)
+        data = s.recv(65536)
+        check(data.startswith(b"HTTP/1.1 200 OK\r\n") and data.endswith(b"\r\n\r\n") == raw.startswith(b"HEAD"), f"{raw}: {data}")
+        closes = raw.endswith(b"/1.0\r\n\r\n")
+        check((b"Connection: close" in data) == closes and (not closes or s.recv(1) == b""), f"{raw}: {data}")
+        s.close()
+    # A client that waits before it sends the body.
+    s = connect()
+    s.sendall(post + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(good))
+    check(s.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n", "100-continue")
+    s.sendall(good)
+    check(read_response(s)[0] == 200, "after 100-continue")
     # Chunked bodies are valid.
     s = connect()
     s.sendall(b"POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     for i in range(0, len(good), 7):
         piece = good[i:i + 7]
         s.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
-    s.sendall(b"0\r\n\r\n")
+    s.sendall(b"0;last\r\nTrailer: x\r\n\r\n")
     check(read_response(s)[0] == 200, "chunked body")
     # Slow clients, one byte at a time, do not disturb others.
     s.sendall(b"POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(good))
@@ -271,7 +312,8 @@ def case_limits():
     try:
         for _ in range(1000):
             s.sendall(b"400\r\n" + b"a" * 1024 + b"\r\n")
-        check(read_response(s) is None, "an endless body is accepted")
+        answer = read_response(s)
+        check(answer is None or answer[0] == 413, f"an endless body: {answer}")
     except ConnectionError:
         pass
     check(infer("doubles", [x([1, 2])])[0] == 200, "after a large body")

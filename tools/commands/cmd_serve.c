@@ -24,7 +24,7 @@
 
 struct serve_flags {
     struct program_flags program;
-    const char *http, *grpc, *api_key_file, *access_log, *config;
+    const char *http, *grpc, *admin, *api_key_file, *access_log, *config;
     bool insecure, no_admin, inexact_batches;
     int64_t workers, sessions, threads, connections;
     int64_t queue, max_batch, batch_delay_us, request_timeout_ms, clients, client_idle_s, drain_ms;
@@ -36,6 +36,8 @@ static const struct option serving_options[] = {
      "address of the REST API: HOST:PORT, [IPv6]:PORT or unix:PATH; port 0 selects a free one"},
     {"grpc", 0, "ADDR", OPTION_TEXT, offsetof(struct serve_flags, grpc), 0, 0,
      "also serve gRPC at this address; without the option there is no gRPC"},
+    {"admin", 0, "SOCKET", OPTION_FILE, offsetof(struct serve_flags, admin), 0, 0,
+     "load and unload models only at this Unix socket, which it creates for the user of the process"},
     {"api-key-file", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, api_key_file), 0, 0,
      "clients must send the key in this file, as \"Authorization: Bearer KEY\"; gRPC: as metadata"},
     {"insecure", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, insecure), 0, 0,
@@ -48,7 +50,7 @@ static const struct option serving_options[] = {
      "read options from a file with lines NAME = VALUE and model = PATH; the command line wins"},
     {"drain-ms", 0, "MS", OPTION_INT, offsetof(struct serve_flags, drain_ms), 0, INT32_MAX,
      "at SIGTERM, serve on for this time while /v2/health/ready answers 503; a second signal ends the wait; 0: "
-     "refuse new requests at once"},
+     "only answer requests that were sent"},
     END_OF_OPTIONS,
 };
 
@@ -246,6 +248,7 @@ static int start_http(struct service *service)
                                       .api_key = service->api_key,
                                       .insecure = f->insecure,
                                       .no_admin = f->no_admin,
+                                      .admin_socket = f->admin,
                                       .body_limit = f->body_limit,
                                       .connection_limit = (unsigned)f->connections,
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service}};
@@ -334,6 +337,9 @@ static void stop(struct service *service, const sigset_t *signals)
     /* A second signal ends the wait. */
     if (ms > 0)
         (void)sigtimedwait(signals, NULL, &drain);
+    /* Every request that was sent is answered, so the pool is drained after the connections. */
+    xcs_http_destroy(service->http);
+    service->http = NULL;
     (void)xcs_server_drain(service->server, 0);
 }
 
@@ -382,6 +388,7 @@ static const struct example examples[] = {
     {"models/ --access-log - --max-batch 8", "serve every model of a directory, with a log"},
     {"prog.bin --grpc 127.0.0.1:8001", "serve gRPC as well"},
     {"prog.bin --http 0.0.0.0:8000 --api-key-file key.txt", "serve other machines"},
+    {"models/ --admin /run/xcvm/admin", "load and unload models at a socket of their own"},
     {"--config serve.conf", "read models and options from a file"},
 };
 
