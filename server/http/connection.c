@@ -177,6 +177,7 @@ static bool handle_request(xcs_connection *c, uint64_t now)
 {
     c->deadline_ns = UINT64_MAX;
     c->exchange->may_run_here = !c->loop->more_ready;
+    c->exchange->memo = &c->loop->memo;
     if (xcs_exchange_process(c->exchange))
         return begin_response(c, now);
     c->state = XCS_WAITS;
@@ -245,10 +246,16 @@ static int take_body(xcs_connection *c, bool *complete)
     size_t length;
     if (!c->head.chunked) {
         length = c->body_left < c->end - c->begin ? (size_t)c->body_left : c->end - c->begin;
+        *complete = c->body_left == length;
+        if (*complete && length == c->head.content_length) { /* without a copy */
+            xcs_exchange_lend_body(c->exchange, c->in + c->begin, length);
+            c->begin += length;
+            c->body_left = 0;
+            return 0;
+        }
         const bool accepted = length == 0 || xcs_exchange_receive(c->exchange, c->in + c->begin, length);
         c->begin += length;
         c->body_left -= length;
-        *complete = c->body_left == 0;
         return accepted ? 0 : 413;
     }
     const char *at = c->in + c->begin;

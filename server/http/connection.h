@@ -58,8 +58,9 @@ struct xcs_loop {
     bool has_thread;
     int epoll, wake; /* wake: an eventfd */
     xcs_connection *first;
-    size_t count;             /* of connections, with those on their way; atomic */
-    xcs_connection *resumed;  /* by other threads; atomic, a stack */
+    size_t count;            /* of connections, with those on their way; atomic */
+    xcs_connection *resumed; /* by other threads; atomic, a stack */
+    xcs_infer_memo memo;
     char *spare;              /* a buffer that no connection uses */
     bool more_ready;          /* connections are ready beside the one that is handled */
     bool listens[2];          /* to the sockets of the server */

@@ -13,6 +13,7 @@
 static void destroy_http(xcs_http *http)
 {
     const xcvm_allocator allocator = http->allocator;
+    xcs_blocks *blocks = http->blocks;
     xcs_loops_destroy(http);
     for (int i = 0; i < 2; i++)
         if (http->sockets[i] >= 0)
@@ -25,6 +26,7 @@ static void destroy_http(xcs_http *http)
     if (http->api_key != NULL)
         xcvm_deallocate(&allocator, http->api_key, strlen(http->api_key) + 1);
     xcvm_deallocate(&allocator, http, sizeof *http);
+    xcs_blocks_destroy(blocks);
 }
 
 /* Only the user of the process may connect. */
@@ -84,11 +86,16 @@ xcvm_status xcs_http_create(xcs_server *server, const xcs_http_options *options,
     XCVM_TRY(xcvm_options_read(&o, sizeof o, options, error));
     XCVM_CHECK(error, server != NULL && http != NULL, INVALID_ARGUMENT, "server or http is NULL");
     XCVM_TRY(xcs_json_load_library(error));
-    const xcvm_allocator *allocator = xcvm_allocator_or_default(NULL);
-    xcs_http *created = xcvm_allocate_zeroed(allocator, sizeof *created);
-    XCVM_CHECK(error, created != NULL, OUT_OF_MEMORY, "no memory for an HTTP server");
+    xcs_blocks *blocks = xcs_blocks_create(NULL);
+    XCVM_CHECK(error, blocks != NULL, OUT_OF_MEMORY, "no memory for an HTTP server");
+    xcs_http *created = xcvm_allocate_zeroed(&blocks->allocator, sizeof *created);
+    if (created == NULL) {
+        xcs_blocks_destroy(blocks);
+        XCVM_FAIL(error, OUT_OF_MEMORY, "no memory for an HTTP server");
+    }
     fill_defaults(&o);
-    created->allocator = *allocator;
+    created->allocator = blocks->allocator;
+    created->blocks = blocks;
     created->server = server;
     created->options = o;
     created->sockets[0] = created->sockets[1] = -1;

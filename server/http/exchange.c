@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Bytes that a body takes before they arrive. */
-enum { MOST_RESERVED = 256 << 10 };
+enum { MOST_RESERVED = 256 << 10, FIRST_RESPONSE = 512 };
 
 void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message)
 {
@@ -79,9 +79,6 @@ static void check_headers(xcs_exchange *exchange)
         }
     }
     exchange->discards = exchange->status != 0;
-    /* A longer body takes memory as it arrives, not because a client announces it. */
-    if (exchange->status == 0 && length > 0)
-        (void)xcs_text_reserve(&exchange->body, length < MOST_RESERVED ? (size_t)length : MOST_RESERVED);
 }
 
 static void copy_start(char *to, size_t room, const char *text)
@@ -103,6 +100,7 @@ xcs_exchange *xcs_exchange_create(xcs_http *http, xcs_connection *connection, co
     exchange->begin_ns = xcvm_clock_ns();
     exchange->body.allocator = exchange->response.allocator = &http->allocator;
     exchange->content_type = "application/json";
+    (void)xcs_text_reserve(&exchange->response, FIRST_RESPONSE);
     copy_start(exchange->method, sizeof exchange->method, head->method);
     copy_start(exchange->path, sizeof exchange->path, head->path);
     exchange->route = xcs_route_parse(head->path);
@@ -123,9 +121,30 @@ bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t coun
         fail_with_length(exchange);
         return false;
     }
-    if (!exchange->discards)
-        xcs_text_add(&exchange->body, bytes, count);
+    if (exchange->discards)
+        return true;
+    /* A longer body takes memory as it arrives, not because a client announces it. */
+    const uint64_t length = exchange->head->content_length;
+    if (exchange->body.at == NULL && length > 0)
+        (void)xcs_text_reserve(&exchange->body, length < MOST_RESERVED ? (size_t)length : MOST_RESERVED);
+    xcs_text_add(&exchange->body, bytes, count);
     return true;
+}
+
+void xcs_exchange_lend_body(xcs_exchange *exchange, char *bytes, size_t count)
+{
+    exchange->body_bytes = count;
+    exchange->body_is_lent = true;
+    exchange->body.at = bytes;
+    exchange->body.count = count;
+}
+
+void xcs_exchange_end_body(xcs_exchange *exchange)
+{
+    if (exchange->body_is_lent)
+        exchange->body.at = NULL;
+    exchange->body_is_lent = false;
+    xcs_text_free(&exchange->body);
 }
 
 char *xcs_exchange_room(xcs_exchange *exchange, size_t *count)
@@ -260,7 +279,7 @@ void xcs_exchange_destroy(xcs_exchange *exchange, bool sent)
     xcs_log_exchange(exchange, sent);
     xcs_request_release(exchange->request);
     xcs_infer_release(&exchange->infer);
-    xcs_text_free(&exchange->body);
+    xcs_exchange_end_body(exchange);
     xcs_text_free(&exchange->response);
     xcs_model_release(exchange->model);
     xcvm_deallocate(&http->allocator, exchange, sizeof *exchange);

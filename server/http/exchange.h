@@ -7,6 +7,7 @@
 #include "server/http/route.h"
 #include "server/json/text.h"
 #include "server/oip/infer.h"
+#include "server/pool/blocks.h"
 #include "xcvm/server_http.h"
 
 #include <pthread.h>
@@ -17,7 +18,8 @@ typedef struct xcs_loop xcs_loop;
 
 /* What an HTTP server shares between its threads. */
 struct xcs_http {
-    xcvm_allocator allocator;
+    xcvm_allocator allocator; /* that of `blocks` */
+    xcs_blocks *blocks;
     xcs_server *server;
     xcs_http_options options; /* with defaults; strings are owned or invalid */
     char *api_key, *admin_path;
@@ -44,11 +46,13 @@ struct xcs_exchange {
     uint64_t begin_ns;
     xcs_text body;
     size_t body_bytes; /* received */
+    bool body_is_lent; /* by the connection */
     bool discards;     /* the response is known; the rest of the body is of no interest */
     bool may_run_here; /* no other connection waits for the thread */
     bool suspended;    /* of the connection's thread */
     int state;         /* xcs_exchange_state; atomic */
     xcs_model *model;
+    xcs_infer_memo *memo; /* of the thread */
     xcs_infer infer;
     xcs_request *request;
     /* The response. */
@@ -67,6 +71,8 @@ bool xcs_exchange_is_refused(const xcs_exchange *exchange);
  * closed.
  */
 bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t count);
+/* Lends the whole body instead, until it has been processed. */
+void xcs_exchange_lend_body(xcs_exchange *exchange, char *bytes, size_t count);
 /* Returns room for `*count` or less bytes of the body, or NULL. The caller then adds them with count_received. */
 char *xcs_exchange_room(xcs_exchange *exchange, size_t *count);
 void xcs_exchange_count_received(xcs_exchange *exchange, size_t count);
@@ -80,6 +86,8 @@ void xcs_exchange_respond(xcs_exchange *exchange);
 /* After the response was sent or the connection was closed. */
 void xcs_exchange_destroy(xcs_exchange *exchange, bool sent);
 
+/* Frees the body. */
+void xcs_exchange_end_body(xcs_exchange *exchange);
 /* Sets an error response. */
 void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message);
 

@@ -88,6 +88,7 @@ void xcs_handle_infer(xcs_exchange *exchange)
     xcvm_error error = {.pc = -1};
     size_t json_length;
     exchange->infer.model = exchange->model;
+    exchange->infer.memo = exchange->memo;
     if (!json_length_of(exchange, &json_length)) {
         xcs_exchange_fail(exchange, 400, "\"Inference-Header-Content-Length\" is not a length within the body");
         return;
@@ -102,7 +103,7 @@ void xcs_handle_infer(xcs_exchange *exchange)
         fail_with(exchange, &failed);
         return;
     }
-    xcs_text_free(&exchange->body);
+    xcs_exchange_end_body(exchange);
     const xcs_infer *infer = &exchange->infer;
     const xcs_request_options options = {.size = sizeof options,
                                          .model = exchange->model,

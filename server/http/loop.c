@@ -290,6 +290,7 @@ void xcs_loops_destroy(xcs_http *http)
     for (size_t i = 0; i < http->loop_count; i++) {
         xcs_loop *loop = &http->loops[i];
         xcvm_deallocate(&http->allocator, loop->spare, XCS_IN_BYTES);
+        xcs_infer_memo_free(&loop->memo);
         if (loop->epoll >= 0)
             close(loop->epoll);
         if (loop->wake >= 0)

@@ -99,6 +99,26 @@ static xcvm_status read_element(array_reader *r)
     return XCVM_OK;
 }
 
+/* Reads FP32 numbers of the common form. Returns true if the last one has no comma after it. */
+static bool read_plain(array_reader *r, int64_t *items)
+{
+    float *const to = (float *)(void *)r->data;
+    while (r->next < r->count) {
+        const char *const end = xcs_number_read_plain(r->at, r->end, &to[r->next]);
+        if (end == NULL)
+            return false;
+        r->at = end;
+        r->next++;
+        ++*items;
+        skip_space(r);
+        if (r->at >= r->end || *r->at != ',')
+            return true;
+        r->at++;
+        skip_space(r);
+    }
+    return false;
+}
+
 /* Reads an array at nesting depth `depth`. Nesting is bounded by the rank. */
 static xcvm_status read_array(array_reader *r, int depth)
 {
@@ -109,6 +129,10 @@ static xcvm_status read_array(array_reader *r, int depth)
     skip_space(r);
     bool more = r->at < r->end && *r->at != ']';
     while (more) {
+        if (r->dtype == XCVM_F32 && !nested && read_plain(r, &items))
+            break;
+        if (r->at >= r->end)
+            return refuse(r, "an element");
         const bool array = *r->at == '[';
         XCVM_CHECK(r->error, items == 0 || array == nested, INVALID_ARGUMENT,
                    "element %zu: elements and arrays are mixed", r->next);
@@ -122,8 +146,6 @@ static xcvm_status read_array(array_reader *r, int depth)
         if (more) {
             r->at++;
             skip_space(r);
-            if (r->at >= r->end)
-                return refuse(r, "an element");
         }
     }
     if (r->at >= r->end || *r->at != ']')

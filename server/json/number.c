@@ -127,6 +127,85 @@ double xcs_number_double(const xcs_number *n)
     return n->negative ? -value : value;
 }
 
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+static const uint64_t integer_powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+/* The number of digits at the start of eight characters. */
+static unsigned count_digits(uint64_t word)
+{
+    /* A byte is a digit if its upper half is 3, also after 6 is added. Carries come from bytes that are no digits. */
+    const uint64_t others =
+        (word & (word + UINT64_C(0x0606060606060606)) & UINT64_C(0xf0f0f0f0f0f0f0f0)) ^ UINT64_C(0x3030303030303030);
+    return others == 0 ? 8 : (unsigned)__builtin_ctzll(others) / 8;
+}
+
+/* The value of the first `count` of eight characters (Lemire, "Number parsing at a gigabyte per second", 2021). */
+static uint64_t value_of_digits(uint64_t word, unsigned count)
+{
+    word -= UINT64_C(0x3030303030303030);
+    word = count > 0 ? word << (64 - 8 * count) : 0; /* the others become zeros before the first digit */
+    word = word * 10 + (word >> 8);
+    return ((word & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
+            ((word >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+           32;
+}
+#endif
+
+/* Adds digits to the number. The number of digits varies, so up to 16 are read without a branch. */
+static const char *add_digits(const char *at, const char *end, uint64_t *number)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    while (end - at >= 16) {
+        uint64_t first, second;
+        memcpy(&first, at, sizeof first);
+        memcpy(&second, at + 8, sizeof second);
+        const unsigned of_first = count_digits(first);
+        const unsigned of_second = of_first == 8 ? count_digits(second) : 0;
+        *number = (*number * integer_powers[of_first] + value_of_digits(first, of_first)) * integer_powers[of_second] +
+                  value_of_digits(second, of_second);
+        at += of_first + of_second;
+        if (of_first + of_second < 16)
+            return at;
+    }
+#endif
+    for (; at < end && is_digit(*at); at++)
+        *number = *number * 10 + (uint64_t)(*at - '0');
+    return at;
+}
+
+const char *xcs_number_read_plain(const char *at, const char *end, float *value)
+{
+    enum { MOST_DIGITS = 19, MOST_PLACES = 22 };
+    uint64_t number = 0, bits;
+    const bool negative = at < end && *at == '-';
+    const char *const whole = at + negative;
+    for (at = whole; at < end && is_digit(*at); at++) /* mostly one digit */
+        number = number * 10 + (uint64_t)(*at - '0');
+    ptrdiff_t digits = at - whole, places = 0;
+    if (digits == 0 || (*whole == '0' && digits > 1))
+        return NULL;
+    if (at < end && *at == '.') {
+        const char *const fraction = at + 1;
+        at = add_digits(fraction, end, &number);
+        places = at - fraction;
+        digits += places;
+        if (places == 0)
+            return NULL;
+    }
+    /* A number that ends the text might go on, but not in an array. */
+    if (digits > MOST_DIGITS || places > MOST_PLACES || at >= end || *at == 'e' || *at == 'E')
+        return NULL;
+    /* Two roundings, of the digits and of the quotient, are at most two units from the exact number. They do not matter
+     * unless the float would be rounded differently, which is near the middle of two floats. */
+    const double approximate = (double)number / powers[places];
+    memcpy(&bits, &approximate, sizeof bits);
+    const uint64_t beyond = bits & 0x1fffffff; /* the 29 bits beyond those of a float */
+    if (number > (UINT64_C(1) << 53) && beyond - (0x10000000 - 4) <= 8)
+        return NULL;
+    *value = (float)(negative ? -approximate : approximate);
+    return at;
+}
+
 /* The absolute value of an integer. */
 static bool integer_of(const xcs_number *n, uint64_t *value)
 {

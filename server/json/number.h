@@ -17,6 +17,9 @@ typedef struct xcs_number {
 bool xcs_number_scan(const char *at, const char *end, xcs_number *number);
 /* Returns the nearest double. A number beyond the greatest double gives infinity. */
 double xcs_number_double(const xcs_number *number);
+/* Reads a number without an exponent and with at most 19 digits, the common case, as the float nearest to its nearest
+ * double. Returns its end, or NULL if it has another form or is in doubt; the functions above then decide. */
+const char *xcs_number_read_plain(const char *at, const char *end, float *value);
 /* Stores the value of an integer. Returns false if the number has a fraction or does not fit. */
 bool xcs_number_signed(const xcs_number *number, int64_t *value);
 bool xcs_number_unsigned(const xcs_number *number, uint64_t *value);

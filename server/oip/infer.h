@@ -2,6 +2,7 @@
 #ifndef XCVM_SERVER_OIP_INFER_H
 #define XCVM_SERVER_OIP_INFER_H
 
+#include "server/json/document.h"
 #include "server/json/text.h"
 #include "xcvm/server.h"
 
@@ -10,10 +11,24 @@ typedef struct xcs_infer_output {
     bool binary;
 } xcs_infer_output;
 
+/* Documents of earlier requests, of one thread: clients repeat them, apart from their data. Zero-initialized, it is
+ * empty.
+ */
+enum { XCS_INFER_MEMO_SLOTS = 8, XCS_INFER_MEMO_BYTES = 2048 };
+typedef struct xcs_infer_memo {
+    struct {
+        xcs_text text; /* without data */
+        xcs_json *document;
+    } slots[XCS_INFER_MEMO_SLOTS];
+} xcs_infer_memo;
+
+void xcs_infer_memo_free(xcs_infer_memo *memo);
+
 /* A request as read. Zero-initialized except for `model`, it is empty. */
 typedef struct xcs_infer {
-    xcs_model *model; /* the caller's reference, which must outlive this */
-    char *id;         /* NULL: none */
+    xcs_model *model;     /* the caller's reference, which must outlive this */
+    xcs_infer_memo *memo; /* NULL: none */
+    char *id;             /* NULL: none */
     xcvm_value **inputs;
     xcs_infer_output *outputs; /* the requested ones */
     size_t input_count, output_count;

@@ -199,6 +199,52 @@ static xcvm_status read_document(reader *r, const xcs_json *document)
     return read_outputs(r, xcs_json_get(document, "outputs"));
 }
 
+/* ---- Documents of earlier requests ---- */
+
+static size_t slot_of(const xcs_text *text)
+{
+    uint32_t hash = (uint32_t)text->count;
+    for (size_t i = 0; i < text->count; i += 7)
+        hash = hash * 31 + (unsigned char)text->at[i];
+    return (hash ^ hash >> 16) % XCS_INFER_MEMO_SLOTS;
+}
+
+static xcs_json *recall(xcs_infer_memo *memo, const xcs_text *text)
+{
+    if (memo == NULL || text->count == 0 || text->count > XCS_INFER_MEMO_BYTES)
+        return NULL;
+    const size_t i = slot_of(text);
+    const xcs_text *known = &memo->slots[i].text;
+    return known->count == text->count && memcmp(known->at, text->at, text->count) == 0 ? memo->slots[i].document
+                                                                                        : NULL;
+}
+
+/* Takes a document over. Returns false if it does not. */
+static bool remember(xcs_infer_memo *memo, const xcs_text *text, xcs_json *document)
+{
+    if (memo == NULL || text->count > XCS_INFER_MEMO_BYTES)
+        return false;
+    const size_t i = slot_of(text);
+    xcs_text copy = {0};
+    xcs_text_add(&copy, text->at, text->count);
+    if (copy.failed)
+        return false;
+    xcs_text_free(&memo->slots[i].text);
+    xcs_json_release(memo->slots[i].document);
+    memo->slots[i].text = copy;
+    memo->slots[i].document = document;
+    return true;
+}
+
+void xcs_infer_memo_free(xcs_infer_memo *memo)
+{
+    for (size_t i = 0; i < XCS_INFER_MEMO_SLOTS; i++) {
+        xcs_text_free(&memo->slots[i].text);
+        xcs_json_release(memo->slots[i].document);
+    }
+    *memo = (xcs_infer_memo){0};
+}
+
 xcvm_status xcs_infer_read(xcs_infer *infer, const char *body, size_t length, size_t json_length, xcvm_error *error)
 {
     xcs_span few[FEW_INPUTS];
@@ -210,16 +256,20 @@ xcvm_status xcs_infer_read(xcs_infer *infer, const char *body, size_t length, si
                 .binary_end = body + length,
                 .error = error};
     xcs_text rest = {.allocator = r.allocator};
-    xcs_json *document = NULL;
+    xcs_json *document = NULL, *known = NULL;
     const size_t most = xcvm_program_input_count(r.program) <= FEW_INPUTS ? FEW_INPUTS : MOST_INPUTS;
     if (most > FEW_INPUTS)
         r.arrays = xcvm_allocate(r.allocator, most * sizeof *r.arrays);
     XCVM_CHECK(error, r.arrays != NULL, OUT_OF_MEMORY, "no memory for a request");
     xcvm_status status = xcs_json_split(body, json_length, REST_LIMIT, &rest, r.arrays, most, &r.array_count, error);
     if (status == XCVM_OK)
+        known = recall(infer->memo, &rest);
+    if (status == XCVM_OK && known == NULL)
         status = xcs_json_parse(rest.at, rest.count, &document, error);
     if (status == XCVM_OK)
-        status = read_document(&r, document);
+        status = read_document(&r, known != NULL ? known : document);
+    if (status == XCVM_OK && known == NULL && remember(infer->memo, &rest, document))
+        document = NULL;
     xcs_json_release(document);
     xcs_text_free(&rest);
     if (r.arrays != few)
@@ -239,5 +289,5 @@ void xcs_infer_release(xcs_infer *infer)
         xcvm_deallocate(allocator, infer->outputs, infer->output_count * sizeof *infer->outputs + 1);
     if (infer->id != NULL)
         xcvm_deallocate(allocator, infer->id, strlen(infer->id) + 1);
-    *infer = (xcs_infer){.model = infer->model};
+    *infer = (xcs_infer){.model = infer->model, .memo = infer->memo};
 }

@@ -6,10 +6,12 @@ static void drop_reference(xcs_memory *memory)
     if (__atomic_sub_fetch(&memory->refs, 1, __ATOMIC_ACQ_REL) != 0)
         return;
     xcs_memory *parent = memory->parent;
-    const xcvm_allocator inner = memory->inner;
-    xcvm_deallocate(&inner, memory, sizeof *memory);
+    xcs_blocks *blocks = memory->blocks;
+    xcvm_deallocate(&blocks->allocator, memory, sizeof *memory);
     if (parent != NULL)
         drop_reference(parent);
+    else
+        xcs_blocks_destroy(blocks);
 }
 
 static bool count_bytes(xcs_memory *memory, size_t bytes)
@@ -58,12 +60,18 @@ static void counted_release(void *user, void *block, size_t bytes)
 
 xcs_memory *xcs_memory_create(const xcvm_allocator *inner, size_t limit, xcs_memory *parent)
 {
-    inner = xcvm_allocator_or_default(inner);
-    xcs_memory *memory = xcvm_allocate_zeroed(inner, sizeof *memory);
-    if (memory == NULL)
+    xcs_blocks *blocks = parent != NULL ? parent->blocks : xcs_blocks_create(inner);
+    if (blocks == NULL)
         return NULL;
+    xcs_memory *memory = xcvm_allocate_zeroed(&blocks->allocator, sizeof *memory);
+    if (memory == NULL) {
+        if (parent == NULL)
+            xcs_blocks_destroy(blocks);
+        return NULL;
+    }
     memory->allocator = (xcvm_allocator){counted_allocate, counted_release, memory};
-    memory->inner = *inner;
+    memory->inner = blocks->allocator;
+    memory->blocks = blocks;
     memory->limit = limit;
     memory->refs = 1;
     memory->parent = parent;

@@ -214,14 +214,14 @@ static xcs_reason create_request(xcs_server *server, xcs_model *model, const xcs
                              ? o->input_count
                              : xcvm_program_input_count(model->program);
     const size_t block = sizeof **request + count * sizeof *(*request)->inputs;
-    xcs_request *r = xcvm_allocate_zeroed(&server->allocator, block);
+    xcs_request *r = xcvm_allocate_zeroed(&server->memory->allocator, block);
     if (r == NULL) {
         xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for a request");
         return XCS_FAILED;
     }
     r->refs = 1;
     r->block_bytes = block;
-    r->allocator = server->allocator;
+    r->allocator = server->memory->allocator;
     r->server = server;
     r->model = model;
     r->done = done;
@@ -274,7 +274,7 @@ static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const x
         return reason;
     server->active++;
     if (o->may_run_here && xcs_may_run_here_locked(server, request->model, request)) {
-        xcs_run_begin_locked(here, request, xcvm_clock_ns());
+        xcs_run_begin_locked(here, request, request->submitted_ns);
         here->runs_here = true;
         return XCS_NONE;
     }

@@ -74,6 +74,87 @@ START_TEST(numbers_read)
 }
 END_TEST
 
+/* The reader of the common form, beside strtod: a float is that of the nearest double. Returns whether it read. */
+static bool check_plain(const char *text)
+{
+    char array[80];
+    float actual;
+    const int length = snprintf(array, sizeof array, "%s,", text);
+    const char *end = xcs_number_read_plain(array, array + length, &actual);
+    if (end == NULL)
+        return false;
+    const float expected = (float)strtod(text, NULL);
+    ck_assert_msg(memcmp(&expected, &actual, sizeof actual) == 0, "%s: %.17g; expected %.17g", text, (double)actual,
+                  (double)expected);
+    ck_assert_ptr_eq(end, array + length - 1);
+    return true;
+}
+
+START_TEST(plain_numbers_read)
+{
+    static const char *const others[] = {"",
+                                         "-",
+                                         "01",
+                                         "-01",
+                                         ".5",
+                                         "1.",
+                                         "1e5",
+                                         "1.5E2",
+                                         "+1",
+                                         "NaN",
+                                         "1.-5",
+                                         "--1",
+
+                                         "12345678901234567890",
+                                         "0.12345678901234567890",
+                                         "00000000.5"};
+    static const char *const plain[] = {"0",
+                                        "-0",
+                                        "-0.0",
+                                        "7",
+                                        "12345678",
+                                        "123456789.25",
+                                        "0.1",
+                                        "99999999",
+                                        "0.00000001",
+                                        "16777217",
+                                        "16777219",
+                                        "1234567890123456789",
+                                        "-3.4028235677973366",
+                                        "9007199254740993",
+                                        "0.000000000000000001"};
+    float unused;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(!check_plain(others[i]), "%s", others[i]);
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        ck_assert_msg(check_plain(plain[i]), "%s", plain[i]);
+    ck_assert_ptr_null(xcs_number_read_plain("12345678", "12345678" + 8, &unused)); /* it might go on */
+    uint64_t state = 99;
+    size_t read = 0, count = 0;
+    for (int i = 0; i < 200000; i++) {
+        char text[64];
+        const uint64_t bits = test_random_wide(&state);
+        const int digits = (int)(bits % 19) + 1;
+        snprintf(text, sizeof text, "%s%.*f", bits & 1 ? "-" : "", digits, (double)(bits >> 20) / (double)(1ull << 44));
+        read += check_plain(text);
+        /* Between two floats, and a little beside: in doubt. */
+        const float low = (float)(bits >> 30) / (float)(1 << 30), high = nextafterf(low, INFINITY);
+        double middle = ((double)low + (double)high) / 2;
+        for (uint64_t step = bits % 4; step > 0; step--)
+            middle = nextafter(middle, bits & 4 ? 0 : 10);
+        snprintf(text, sizeof text, "%.*f", (int)(bits % 3) + 16, middle);
+        (void)check_plain(text);
+        snprintf(text, sizeof text, "%.17g", (double)low); /* what Python writes of a float */
+        if (strchr(text, 'e') == NULL) {
+            read += check_plain(text);
+            count++;
+        }
+        count++;
+    }
+    ck_assert_uint_gt(read, count * 9 / 10);
+}
+END_TEST
+
 START_TEST(numbers_refused)
 {
     static const char *const texts[] = {"",    "-",   "+1",  ".5",  "1.", "1e",    "1e+", "01", "-01",
@@ -311,6 +392,6 @@ END_TEST
 Suite *suite_server_json(void);
 Suite *suite_server_json(void)
 {
-    return SUITE_OF("server_json", numbers_read, numbers_refused, integers, floats_written, element_arrays, strings,
-                    split);
+    return SUITE_OF("server_json", numbers_read, plain_numbers_read, numbers_refused, integers, floats_written,
+                    element_arrays, strings, split);
 }
