@@ -121,6 +121,8 @@ outputs() {
     step 'exported C: cases of every instruction, by gcc and clang' tests/c_export/run.sh build/release 3
     step 'installed package, pkg-config and CMake' scripts/consumer.sh build/release
     step 'reports of profiles, in Chromium' tests/report/run.sh build/release
+    step 'server: reloads, clients that leave, overload' tests/server/load.sh build/release
+    step 'server: SIGTERM under load, SIGKILL with a backlog' /usr/bin/python3 tests/server/ends.py build/release/tools/xcvm 1
     step 'web: npm package in Node and Chromium' tests/web/run.sh
 }
 lanes operators models

@@ -26,6 +26,8 @@ struct xcs_http {
     char address[160];
     int sockets[2];     /* listening: of the API, and of administration; -1: none */
     bool ready;         /* atomic */
+    size_t deaf_loops;  /* threads that accept no connection any more; atomic */
+    bool closed;        /* the listening sockets are closed; atomic */
     bool closing;       /* no connection is accepted any more; atomic */
     size_t connections; /* open; atomic */
     xcs_loop *loops;    /* options.threads */

@@ -119,18 +119,13 @@ static xcs_loop *least_busy(xcs_loop *loop)
     return loop;
 }
 
-/* Accepts a connection. Returns false if there is none. */
-static bool accept_one(xcs_loop *loop, int index, uint64_t now)
+/* Accepts a connection. Returns false if there is none, or no descriptor for it (errno). */
+static bool accept_one(xcs_loop *loop, int index)
 {
     xcs_http *http = loop->http;
     const int fd = accept4(http->sockets[index], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
-        if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
-            return errno == ECONNABORTED || errno == EINTR;
-        loop->listen_again_ns = now + NO_DESCRIPTOR_NS;
-        loop->until_ns = loop->listen_again_ns < loop->until_ns ? loop->listen_again_ns : loop->until_ns;
-        (void)set_listening(loop, index, false);
-        return false;
+        return errno == ECONNABORTED || errno == EINTR;
     }
     if (__atomic_add_fetch(&http->connections, 1, __ATOMIC_RELAXED) > http->options.connection_limit) {
         static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -152,6 +147,15 @@ static bool accept_one(xcs_loop *loop, int index, uint64_t now)
     __atomic_add_fetch(&to->count, 1, __ATOMIC_RELAXED);
     hand_over(to, c);
     return true;
+}
+
+static void accept_or_pause(xcs_loop *loop, int index, uint64_t now)
+{
+    if (accept_one(loop, index) || (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM))
+        return;
+    loop->listen_again_ns = now + NO_DESCRIPTOR_NS;
+    loop->until_ns = loop->listen_again_ns < loop->until_ns ? loop->listen_again_ns : loop->until_ns;
+    (void)set_listening(loop, index, false);
 }
 
 /* ---- Turns of a thread ---- */
@@ -191,16 +195,21 @@ static void handle_deadlines(xcs_loop *loop, uint64_t now)
         loop->until_ns = loop->listen_again_ns;
 }
 
-/* Accepts the connections of the backlog. No other begins. */
+/* From now on the connections of the backlog are those of xcs_loops_destroy. */
 static void begin_closing(xcs_loop *loop, uint64_t now)
 {
     loop->closing_ns = now;
-    for (int i = 0; i < 2; i++) {
-        while (loop->http->sockets[i] >= 0 && accept_one(loop, i, now))
-            continue;
+    for (int i = 0; i < 2; i++)
         (void)set_listening(loop, i, false);
-    }
     loop->until_ns = now;
+    __atomic_add_fetch(&loop->http->deaf_loops, 1, __ATOMIC_RELEASE);
+}
+
+/* True if the server is closed and no connection is left. */
+static bool has_ended(const xcs_loop *loop)
+{
+    return loop->closing_ns != 0 && __atomic_load_n(&loop->http->closed, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&loop->count, __ATOMIC_RELAXED) == 0;
 }
 
 /* Milliseconds for epoll, rounded up. */
@@ -218,7 +227,7 @@ static void handle_event(xcs_loop *loop, const struct epoll_event *event, uint64
         uint64_t count;
         (void)!read(loop->wake, &count, sizeof count);
     } else if (event->data.u64 <= 2) {
-        (void)accept_one(loop, (int)event->data.u64 - 1, now);
+        accept_or_pause(loop, (int)event->data.u64 - 1, now);
     } else {
         xcs_connection *c = event->data.ptr;
         settle(loop, c, xcs_connection_handle(c, event->events, now), now);
@@ -230,7 +239,7 @@ static void *serve(void *argument)
     xcs_loop *loop = argument;
     struct epoll_event events[MOST_EVENTS];
     uint64_t now = xcvm_clock_ns();
-    while (loop->closing_ns == 0 || __atomic_load_n(&loop->count, __ATOMIC_RELAXED) > 0) {
+    while (!has_ended(loop)) {
         const int count = epoll_wait(loop->epoll, events, MOST_EVENTS, time_left(loop, now));
         now = xcvm_clock_ns();
         for (int i = 0; i < count; i++) {
@@ -279,11 +288,44 @@ xcvm_status xcs_loops_create(xcs_http *http, xcvm_error *error)
     return XCVM_OK;
 }
 
+static size_t count_threads(const xcs_http *http)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < http->loop_count; i++)
+        count += http->loops[i].has_thread;
+    return count;
+}
+
+/* Hands the connections of the backlog to the threads and closes the sockets at once, so that no connection begins in
+ * between, which would be reset. */
+static void close_sockets(xcs_http *http)
+{
+    const size_t threads = count_threads(http);
+    const struct timespec pause = {.tv_nsec = 100000};
+    while (__atomic_load_n(&http->deaf_loops, __ATOMIC_ACQUIRE) < threads)
+        nanosleep(&pause, NULL);
+    for (int i = 0; i < 2; i++) {
+        while (http->sockets[i] >= 0 && threads > 0 && accept_one(&http->loops[0], i))
+            continue;
+        if (http->sockets[i] >= 0)
+            close(http->sockets[i]);
+        http->sockets[i] = -1;
+    }
+    __atomic_store_n(&http->closed, true, __ATOMIC_RELEASE);
+}
+
+static void wake_all(const xcs_http *http)
+{
+    for (size_t i = 0; i < http->loop_count; i++)
+        wake(&http->loops[i]);
+}
+
 void xcs_loops_destroy(xcs_http *http)
 {
     __atomic_store_n(&http->closing, true, __ATOMIC_RELEASE);
-    for (size_t i = 0; i < http->loop_count; i++)
-        wake(&http->loops[i]);
+    wake_all(http);
+    close_sockets(http);
+    wake_all(http);
     for (size_t i = 0; i < http->loop_count; i++)
         if (http->loops[i].has_thread)
             pthread_join(http->loops[i].thread, NULL);

@@ -154,13 +154,24 @@ static void finish(xcs_run *run, xcs_request *request, xcs_result *result, xcvm_
     pthread_mutex_unlock(&server->mutex);
 }
 
+static void add_to_average(uint64_t *average_ns, uint64_t ns)
+{
+    *average_ns = *average_ns == 0 ? ns + 1 : (*average_ns * 7 + ns + 1) / 8;
+}
+
 static void count_run(xcs_run *run, uint64_t run_ns, size_t requests)
 {
     xcs_model *model = run->model;
-    const uint64_t each = run_ns / requests + 1;
     pthread_mutex_lock(&model->server->mutex);
+    const uint64_t now = model->last_end_ns != 0 || model->waiting > 0 ? xcvm_clock_ns() : 0;
+    const uint64_t interval_ns = model->last_end_ns != 0 ? (now - model->last_end_ns) * model->session_count : run_ns;
     model->entry->statistics.executions++;
-    model->average_ns = model->average_ns == 0 ? each : (model->average_ns * 7 + each) / 8;
+    add_to_average(&model->average_ns, run_ns / requests);
+    const uint64_t each_ns = interval_ns / requests;
+    const uint64_t expected_ns = model->interval_ns != 0 ? model->interval_ns : each_ns;
+    add_to_average(&model->deviation_ns, each_ns > expected_ns ? each_ns - expected_ns : expected_ns - each_ns);
+    add_to_average(&model->interval_ns, each_ns);
+    model->last_end_ns = model->waiting > 0 ? now : 0;
     pthread_mutex_unlock(&model->server->mutex);
 }
 

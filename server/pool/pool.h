@@ -66,6 +66,9 @@ struct xcs_model {
     xcs_request *first, *last; /* the queue, in the order in which requests run */
     size_t waiting, waiting_bytes;
     uint64_t average_ns;      /* moving average of the time of a run, for each request of it; 0: unknown */
+    uint64_t interval_ns;     /* the same from run to run, with the time that threads wait for processors */
+    uint64_t deviation_ns;    /* of the interval, on average */
+    uint64_t last_end_ns;     /* end of the last run if requests waited then; 0 otherwise */
     int64_t batch_rows;       /* most rows of a batch; 0: requests are not batched */
     char batch_reason[200];   /* why they are not */
     xcs_model_options limits; /* with defaults filled in; strings are not valid */

@@ -4,7 +4,7 @@
 /* The expected time until `ahead` requests have run. */
 static uint64_t expected_wait(const xcs_model *model, size_t ahead)
 {
-    return (uint64_t)ahead * model->average_ns / model->session_count;
+    return (uint64_t)ahead * model->interval_ns / model->session_count;
 }
 
 xcs_reason xcs_queue_check_locked(const xcs_model *model, const xcs_request *request, uint64_t *retry_after_ns,
@@ -27,8 +27,9 @@ xcs_reason xcs_queue_check_locked(const xcs_model *model, const xcs_request *req
     if (request->deadline_ns != 0)
         for (const xcs_request *r = model->last; r != NULL; r = r->before)
             ahead += r->priority >= request->priority;
+    /* Its own run counts too. Four mean deviations are the margin of TCP's retransmission timer (Jacobson, 1988). */
     if (request->deadline_ns != 0 && ahead >= model->session_count &&
-        expected_wait(model, ahead) > request->deadline_ns - request->submitted_ns) {
+        expected_wait(model, ahead + 1) + 4 * model->deviation_ns > request->deadline_ns - request->submitted_ns) {
         xcvm_error_set(error, XCVM_OUT_OF_TIME, "%zu requests are ahead, so the deadline would pass in the queue",
                        ahead);
         return XCS_TOO_LATE;
@@ -144,13 +145,22 @@ static void join_others(xcs_run *run, uint64_t now)
     }
 }
 
+/* True if the deadline has passed. A run that is likely to end too late takes time from the requests behind it, which
+ * may be in time; the last one runs, so that the average can change. */
+static bool is_too_late(const xcs_model *model, const xcs_request *request, uint64_t now)
+{
+    if (request->deadline_ns == 0)
+        return false;
+    return request->deadline_ns <= now || (request->next != NULL && request->deadline_ns - now < model->average_ns);
+}
+
 bool xcs_queue_take_locked(xcs_server *server, xcs_run *run, xcs_request **late, uint64_t *wake_ns)
 {
     const uint64_t now = xcvm_clock_ns();
     xcs_request *best = NULL;
     for (xcs_model *model = server->models; model != NULL; model = model->next) {
         xcs_request *request;
-        while ((request = first_runnable(model)) != NULL && request->deadline_ns != 0 && request->deadline_ns <= now) {
+        while ((request = first_runnable(model)) != NULL && is_too_late(model, request, now)) {
             xcs_queue_remove_locked(model, request);
             move_to(late, request);
         }

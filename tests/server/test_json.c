@@ -129,6 +129,11 @@ START_TEST(plain_numbers_read)
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         ck_assert_msg(check_plain(plain[i]), "%s", plain[i]);
     ck_assert_ptr_null(xcs_number_read_plain("12345678", "12345678" + 8, &unused)); /* it might go on */
+}
+END_TEST
+
+START_TEST(random_plain_numbers_read)
+{
     uint64_t state = 99;
     size_t read = 0, count = 0;
     for (int i = 0; i < 200000; i++) {
@@ -392,6 +397,6 @@ END_TEST
 Suite *suite_server_json(void);
 Suite *suite_server_json(void)
 {
-    return SUITE_OF("server_json", numbers_read, plain_numbers_read, numbers_refused, integers, floats_written,
-                    element_arrays, strings, split);
+    return SUITE_OF("server_json", numbers_read, plain_numbers_read, random_plain_numbers_read, numbers_refused,
+                    integers, floats_written, element_arrays, strings, split);
 }
