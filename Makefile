@@ -6,6 +6,7 @@
 #   make bench-quantized  the same for models of integers; writes docs/quantization-benchmark.md
 #   make bench-trained  trained networks with int8, beside their floats; renews their part of docs/quantization-benchmark.md
 #   make bench-generation  the same for tokens of a decoder; writes docs/generation-benchmark.md
+#   make bench-serving  compare `xcvm serve` with fastify and onnxruntime-node
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
@@ -69,6 +70,9 @@ bench-generation: build
 	@bench/stamp.py docs/generation-benchmark.md.new docs/generation-benchmark.md
 	@mv docs/generation-benchmark.md.new docs/generation-benchmark.md
 
+bench-serving: build
+	@bench/serving.sh
+
 aarch64: packages
 	@dpkg --print-foreign-architectures | grep -q arm64 || $$([ "$$(id -u)" = 0 ] || echo sudo) dpkg --add-architecture arm64
 	@scripts/install-packages.sh $(ARM_PACKAGES)
@@ -109,4 +113,4 @@ bench-web: web
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation aarch64 install format docs generated size python web bench-web deb clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs generated size python web bench-web deb clean

@@ -12,7 +12,7 @@
 
 /* A client that needs longer to send a body is cut off. */
 #define BODY_NS UINT64_C(120000000000)
-#define LINGER_NS UINT64_C(2000000000)
+#define DISCARD_NS UINT64_C(2000000000)
 
 static const xcvm_allocator *allocator_of(const xcs_connection *c) { return &c->loop->http->allocator; }
 
@@ -105,8 +105,8 @@ static bool end_response(xcs_connection *c, uint64_t now)
     if (!c->keep_alive) {
         if (c->has_left || shutdown(c->fd, SHUT_WR) != 0)
             return false;
-        c->state = XCS_LINGERS;
-        set_deadline(c, now + LINGER_NS);
+        c->state = XCS_DISCARDS;
+        set_deadline(c, now + DISCARD_NS);
         return listen_for(c, EPOLLIN | EPOLLRDHUP);
     }
     c->state = XCS_READS_HEAD;
@@ -381,7 +381,7 @@ bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t
         return true; /* destroyed after the request */
     case XCS_WRITES:
         return (events & (EPOLLHUP | EPOLLERR)) == 0 && write_response(c, now) && advance(c, now);
-    case XCS_LINGERS:
+    case XCS_DISCARDS:
         return discard(c);
     }
     return false;

@@ -10,9 +10,9 @@ enum { XCS_IN_BYTES = 32 << 10, XCS_OUT_BYTES = 512 };
 typedef enum xcs_connection_state {
     XCS_READS_HEAD,
     XCS_READS_BODY,
-    XCS_WAITS,  /* for a request that runs */
-    XCS_WRITES, /* a response */
-    XCS_LINGERS /* discards input until the client ends, so that it can read the last response */
+    XCS_WAITS,   /* for a request that runs */
+    XCS_WRITES,  /* a response */
+    XCS_DISCARDS /* discards input until the client ends, so that it can read the last response */
 } xcs_connection_state;
 
 struct xcs_connection {

@@ -279,16 +279,34 @@ static size_t write_fixed(char *to, uint64_t digits, int places)
     return at + count - whole;
 }
 
-/* Tries few digits of a float in [1e-5, 1e9). Returns 0 if none of them reads as the same float. */
+/* Writes digits * 10^-places, which is less than 1e-5, as 1.2e-7. */
+static size_t write_scientific(char *to, uint64_t digits, int places)
+{
+    for (; digits % 10 == 0; places--)
+        digits /= 10;
+    char all[24];
+    const size_t count = write_unsigned(all, digits);
+    size_t at = 0;
+    to[at++] = all[0];
+    if (count > 1)
+        to[at++] = '.';
+    memcpy(to + at, all + 1, count - 1);
+    at += count - 1;
+    to[at++] = 'e';
+    to[at++] = '-';
+    return at + write_unsigned(to + at, (uint64_t)(places - (int)count + 1));
+}
+
+/* Tries few digits of a float in [1e-13, 1e9). Returns 0 if none of them reads as the same float. */
 static size_t write_short(char *to, float value)
 {
     int places = 0; /* after the decimal point, for 6 digits */
-    for (double bound = 1e5; (double)value < bound && places < 11; bound /= 10)
+    for (double bound = 1e5; (double)value < bound && places < 19; bound /= 10)
         places++;
     for (int i = 0; i < 4; i++, places++) {
         const uint64_t digits = (uint64_t)((double)value * powers[places] + 0.5);
         if ((float)((double)digits / powers[places]) == value)
-            return write_fixed(to, digits, places);
+            return value < 1e-5f ? write_scientific(to, digits, places) : write_fixed(to, digits, places);
     }
     return 0;
 }
@@ -319,7 +337,7 @@ void xcs_number_write_float(xcs_text *text, float value)
     size_t count = 0;
     if (magnitude == 0) {
         to[count++] = '0';
-    } else if (magnitude >= 1e-5f && magnitude < 1e9f) {
+    } else if (magnitude >= 1e-13f && magnitude < 1e9f) {
         count = write_short(to + (signbit(value) ? 1 : 0), magnitude);
     }
     if (count == 0) {

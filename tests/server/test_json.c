@@ -227,6 +227,8 @@ START_TEST(floats_written)
         memcpy(&f, &bits, sizeof f);
         if (i % 2 == 0)
             f = (float)(bits % 100000000) / (float)(1u << (bits % 29));
+        else if (i % 4 == 1)
+            f = ldexpf((float)(bits % 16777216), -(int)(bits % 70)); /* as results of Softmax */
         text.count = 0;
         xcs_number_write_float(&text, f);
         ck_assert_uint_lt(text.count, 40);
@@ -241,8 +243,9 @@ START_TEST(floats_written)
     static const struct {
         float value;
         const char *text;
-    } cases[] = {{0.1f, "0.1"},   {1, "1"},         {-0.0f, "-0.0"}, {0, "0"},          {123456, "123456"},
-                 {-2.5f, "-2.5"}, {1e10f, "1e+10"}, {0.3f, "0.3"},   {1e-5f, "0.00001"}};
+    } cases[] = {{0.1f, "0.1"},      {1, "1"},         {-0.0f, "-0.0"}, {0, "0"},           {123456, "123456"},
+                 {-2.5f, "-2.5"},    {1e10f, "1e+10"}, {0.3f, "0.3"},   {1e-5f, "0.00001"}, {1.5e-7f, "1.5e-7"},
+                 {-1e-12f, "-1e-12"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         text.count = 0;
         xcs_number_write_float(&text, cases[i].value);
