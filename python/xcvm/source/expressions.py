@@ -570,7 +570,12 @@ class Expressions(Calls):
         return Tuple(items(), list)
 
     def list_iteration(self, value: Reference) -> Iteration:
-        contents = self.items_value(value)
+        try:
+            contents = self.contents(value)
+        except Undecided:
+            contents = self.contents_of(value)
+            if isinstance(contents, Choice):
+                raise
         if isinstance(contents, Tuple):
             return Iteration(
                 Const(len(contents.items)),
@@ -581,7 +586,8 @@ class Expressions(Calls):
         sequence = contents
 
         def item(index: Value) -> Value:
-            if isinstance(sequence, Sequence) and same_value(self.items_value(value), sequence):
+            now = self.settle(self.heap.read(value.object, ITEMS) or UNDEFINED)
+            if isinstance(sequence, Sequence) and same_value(now, sequence):
                 # The list was not changed, so that the index is inside.
                 return self.borrow(self.sequence_item(sequence, self.number_value(index, "i64")))
             return self.item(value, index)

@@ -445,7 +445,6 @@ class Operators(Flow):
     def is_list(self, value: Value) -> bool:
         return isinstance(value, (Tuple, Sequence, Iteration)) or (isinstance(value, Reference) and value.object.cls is list)
 
-    @narrowing
     def items_value(self, value: Value) -> Value:
         """Return the contents of a list or tuple: Tuple or Sequence."""
         value = self.settle(value)
