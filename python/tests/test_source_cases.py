@@ -10,12 +10,14 @@ import numpy as np
 
 import xcvm
 
-sys.path[:0] = [str(Path(__file__).parent / "source"), str(Path(__file__).parent / "source/stand_in")]
+FOLDER = Path(__file__).parent / "source"
+sys.path[:0] = [str(FOLDER), str(FOLDER / "stand_in")]
 try:
     import cases_elichika
     import chainer
     import constructs
     import constructs_page
+    import golden_errors
     import torch
 except ImportError:
     cases_elichika = None
@@ -238,6 +240,18 @@ class Constructs(unittest.TestCase):
         self.assertEqual(len(set(titles)), 131)
         for title in titles:
             self.assertIn(f"| {title} |", page)
+
+
+@unittest.skipIf(cases_elichika is None, "torch is not installed")
+class Errors(unittest.TestCase):
+    maxDiff = None
+
+    def test_everything_that_is_reported(self):
+        """40 sources: every error, file, line, columns, expression, calls, reason, and similar name."""
+        golden = (FOLDER / "erroneous.txt").read_text()
+        self.assertEqual(len(list(golden_errors.sources())), 40)
+        self.assertEqual(golden.count("\n## ") + 1, 40)
+        self.assertEqual(golden_errors.text().splitlines(), golden.splitlines())
 
 
 if __name__ == "__main__":

@@ -200,6 +200,9 @@ class Calls(Operators):
         text = f"'{self.type_name(value)}' object has no attribute '{name}'"
         if isinstance(value, Const) and isinstance(value.value, types.ModuleType):
             text = f"module '{value.value.__name__}' has no attribute '{name}'"
+            if not self.trying:
+                # The program would raise here, but the walk goes on and finds other problems.
+                raise Refusal(text, hint)
         raise PythonError(AttributeError(text + (f". {hint}" if hint else "")))
 
     def attribute_names(self, value: Value) -> list[str]:
@@ -454,9 +457,9 @@ class Calls(Operators):
         raise PythonError(TypeError(f"'{self.type_name(function)}' object is not callable"))
 
     @narrowing
-    def call_row(self, row: Callable[..., Value], arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    def call_row(self, row: Callable[..., Value], arguments: list[Value], keywords: dict[str, Value], name: str = "") -> Value:
         """Call a row of a table, whose signature has the library's names and defaults."""
-        bound = self.tables.bind(row, self, arguments, keywords)
+        bound = self.tables.bind(row, self, arguments, keywords, name)
         out = bound.arguments.get("out", NONE)
         if not (isinstance(out, Const) and out.value is None):
             self.refuse("the argument 'out' is not supported", "Assign the result")
@@ -477,7 +480,7 @@ class Calls(Operators):
             return NONE
         if row is None:
             raise Refusal(f"the method '{method.name}' of {self.describe(owner)} is not supported")
-        return self.call_row(row, [owner, *arguments], keywords)
+        return self.call_row(row, [owner, *arguments], keywords, method.name)
 
     def method_class(self, owner: Value) -> Any:
         if method_owner := (owner.object.cls if isinstance(owner, Reference) else None):
@@ -491,7 +494,7 @@ class Calls(Operators):
     def call_constant(self, function: Any, arguments: list[Value], keywords: dict[str, Value]) -> Value:
         row = self.tables.function(function)
         if row is not None:
-            return self.call_row(row, arguments, keywords)
+            return self.call_row(row, arguments, keywords, self.tables.name_of(function))
         if isinstance(function, types.FunctionType):
             host = getattr(function, "__xcvm_host__", None)
             if host is not None:

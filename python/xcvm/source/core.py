@@ -104,12 +104,17 @@ class Core:
         self.constants: dict[Any, GraphValue] = {}
         # Exceptions that the program can raise; codes start at RAISE.
         self.exceptions: list[BaseException] = []
+        # Try statements with handlers around the current statement.
+        self.trying = 0
+        # Where they are first raised, by index: place and calls.
+        self.raised_at: dict[int, tuple[Place, tuple[tuple[str, Place], ...]]] = {}
         # What was reported in an earlier interpretation of a loop.
         self.dropped: list[Problem] = []
         # Storages whose elements sequences have.
         self.captures: list[Storage] = []
         # Cells of live objects whose values were read before the program wrote to them.
         self.live_reads: dict[tuple[Object, Any], Value] = {}
+        self.read_at: dict[tuple[Object, Any], tuple[Place, tuple[tuple[str, Place], ...]]] = {}
         # Storages of NumPy arrays of rank 0 that are no scalars, so that they can be changed in place.
         self.boxes: set[Storage] = set()
         self.library = "numpy"
@@ -146,7 +151,9 @@ class Core:
 
     def live_read(self, owner: Object, key: Any, value: Value) -> Value:
         """Note that the program depends on what a live object has before the call."""
-        self.live_reads.setdefault((owner, key), value)
+        if (owner, key) not in self.live_reads:
+            self.live_reads[(owner, key)] = value
+            self.read_at[(owner, key)] = (self.place(), tuple(self.calls))
         return value
 
     # ---- Graph values ----
@@ -537,6 +544,7 @@ class Core:
         else:
             index = len(self.exceptions)
             self.exceptions.append(error)
+            self.raised_at[index] = (self.place(), tuple(self.calls))
         before = self.ending()
         if isinstance(before, Const):
             if before.value == NORMAL:

@@ -11,7 +11,7 @@ from . import emit
 from .arrays import Arrays
 from .calls import library_of, numpy_array
 from .core import FALSE, NONE, RAISE, TRUE, Options
-from .errors import PythonError, Refusal, SourceErrors
+from .errors import Problem, PythonError, Refusal, SourceErrors
 from .graph import Graph, GraphValue, Type
 from .heap import DICT, ITEMS, RESULT
 from .tables import Tables
@@ -172,13 +172,10 @@ class Machine(Arrays):
             if after is None or same_value(before, after):
                 continue
             name = "a list" if key == ITEMS else "a dict or set" if key == DICT else f"'{key}'" if owner.cls != "cell" else "a variable"
-            self.node = None
-            self.report(
-                Refusal(
-                    f"{name} that exists before the call is read and changed, but a program keeps nothing from call to call",
-                    "Pass it as an argument and return it, or compile with fresh=True if each call starts from what it is now",
-                )
-            )
+            place, calls = self.read_at[(owner, key)]
+            reason = f"{name} that exists before the call is read here and changed, but a program keeps nothing from call to call"
+            hint = "Pass it as an argument and return it, or compile with fresh=True if each call starts from what it is now"
+            self.problems.append(Problem(place, reason, hint, calls))
 
     # ---- Arguments ----
 
@@ -396,7 +393,8 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
             raised = sorted(kind for kind in kinds if kind >= RAISE)
             if kinds and not kinds - set(raised) and raised:
                 error = machine.exceptions[raised[0] - RAISE]
-                machine.report(Refusal(f"the program always raises {type(error).__name__}: {error}"))
+                place, calls = machine.raised_at[raised[0] - RAISE]
+                machine.problems.append(Problem(place, f"the program always raises {type(error).__name__}: {error}", "", calls))
             else:
                 structure = machine.result(result, out)
                 if not fresh:

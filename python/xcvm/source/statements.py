@@ -552,7 +552,11 @@ class Statements(Expressions):
         self.split_ending(frozenset([NORMAL]), restore, lambda: NONE)
 
     def run_Try(self, statement: ast.Try) -> None:
-        self.block(statement.body)
+        self.trying += bool(statement.handlers)
+        try:
+            self.block(statement.body)
+        finally:
+            self.trying -= bool(statement.handlers)
         self.handle(statement)
         if statement.finalbody:
             self.after_all(lambda: self.block(statement.finalbody))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import PythonError, nearest
+from ..errors import Refusal, nearest
 from ..values import Const, Value
 
 Row = Callable[..., Value]
@@ -81,6 +81,18 @@ def _resolve(name: str) -> Any:
     return None
 
 
+# Keywords that rows take by the name of their parameter for more of them. Others take any.
+_KEYWORDS = {
+    "names": frozenset(["axis", "keepdims", "other"]),
+    "options": frozenset(
+        [
+            "device", "requires_grad", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "size", "shape", "ord", "generator",
+            "sep", "end", "file", "flush", "key", "default", "cudnn_fast", "stacklevel", "category", "extra", "exc_info", "finetune", "axis", "keepdims",
+        ]
+    ),
+}  # fmt: skip
+
+
 class Tables:
     """The tables, resolved to the live objects of the libraries that are loaded."""
 
@@ -137,7 +149,10 @@ class Tables:
             return self.names[id(function)]
         module = getattr(function, "__module__", None)
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__name__
-        return f"{module}.{name}" if module and module != "builtins" else str(name)
+        if module == "io" and name == "open":
+            return "open"
+        name = str(name).removeprefix("_VariableFunctionsClass.")
+        return f"{module}.{name}" if module and module != "builtins" else name
 
     def nearest(self, name: str) -> str:
         short = name.rsplit(".", 1)[-1]
@@ -167,15 +182,23 @@ class Tables:
         torch = sys.modules.get("torch")
         return torch is not None and issubclass(cls, torch.nn.Module) and cls.__module__.startswith("torch.")
 
-    def bind(self, row: Row, machine: Any, arguments: list[Value], keywords: dict[str, Value]) -> inspect.BoundArguments:
-        """Bind arguments to a row. Raises the program's TypeError if they do not fit."""
+    def bind(self, row: Row, machine: Any, arguments: list[Value], keywords: dict[str, Value], name: str = "") -> inspect.BoundArguments:
+        """Bind arguments to a row. Refuses those that the row does not have, which the library may have."""
         signature = self.signatures.get(row)
         if signature is None:
             signature = self.signatures[row] = inspect.signature(row)
+        name = name or row.__name__.rstrip("_")
+        parameters = signature.parameters
+        rest = [p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+        others = getattr(row, "keywords", _KEYWORDS.get(rest[0])) if rest else frozenset()
+        unknown = [key for key in keywords if others is not None and key not in parameters and key not in others]
+        if unknown:
+            known = [key for key in parameters if key[0] != "_" and key != "m"]
+            raise Refusal(f"the argument '{unknown[0]}' of '{name}' is not supported", nearest(unknown[0], [*known, *(others or ())]))
         try:
             return signature.bind(machine, *arguments, **keywords)
         except TypeError as error:
-            raise PythonError(TypeError(f"{row.__name__.rstrip('_')}(): {error}")) from None
+            raise Refusal(f"these arguments of '{name}' are not supported: {error}") from None
 
     def context(self, machine: Any, manager: Value) -> str | None:
         """Return the effect of a context manager of a library, or None."""

@@ -53,6 +53,7 @@ def _parametric(names: str, op: str, **spelled: tuple[str, float]) -> None:
         return made
 
     row.__name__ = op
+    row.keywords = frozenset([*(name for name, _ in spelled.values()), "inplace"])  # type: ignore[attr-defined]
     functions(*[(F + n if "." not in n else n) for n in names.split()])(row)
 
 
@@ -372,7 +373,12 @@ def normalize(m: M, input: Value, p: Value = Const(2.0), dim: Value = Const(1), 
 
 
 @functions(F + "embedding", "torch.embedding")
-def embedding(m: M, input: Value, weight: Value, *rest: Value, **options: Value) -> Value:
+def embedding(
+    m: M, input: Value, weight: Value, padding_idx: Value = NONE, max_norm: Value = NONE, norm_type: Value = NONE,
+    scale_grad_by_freq: Value = NONE, sparse: Value = NONE,
+) -> Value:  # fmt: skip
+    if not is_none(m.settle(max_norm)):
+        m.refuse("an embedding with max_norm changes its weights")
     first, second = m.tensor(input), m.tensor(weight)
     if m.float_dtype(first.type.dtype):
         first, second = second, first
