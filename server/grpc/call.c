@@ -44,7 +44,7 @@ const xcs_method *xcs_method_find(const char *path)
 
 /* ---- The beginning ---- */
 
-xcs_call *xcs_call_create(xcs_grpc *grpc, xcs_connection *connection, int32_t stream)
+xcs_call *xcs_call_create(xcs_grpc *grpc, xcs_grpc_connection *connection, int32_t stream)
 {
     xcs_call *call = xcvm_allocate_zeroed(&grpc->allocator, sizeof *call);
     if (call == NULL)
@@ -261,10 +261,10 @@ static void respond(xcs_call *call)
     call->progress_ns = xcvm_clock_ns();
     xcs_grpc_wake_at(call->grpc, call->progress_ns + STALL_NS);
     if (call->started) {
-        xcs_connection_resume(call->connection, call);
+        xcs_grpc_connection_resume(call->connection, call);
     } else {
         call->started = true;
-        xcs_connection_respond(call->connection, call);
+        xcs_grpc_connection_respond(call->connection, call);
     }
 }
 
@@ -449,7 +449,7 @@ void xcs_call_check_time(xcs_call *call, uint64_t now, uint64_t *next_ns)
     if (limit_ns > now) {
         *next_ns = limit_ns < *next_ns ? limit_ns : *next_ns;
     } else if (waits) {
-        xcs_connection_reset(call->connection, call);
+        xcs_grpc_connection_reset(call->connection, call);
     } else {
         xcs_call_finish(call, XCS_GRPC_DEADLINE_EXCEEDED,
                         call->deadline_ns != 0 && call->deadline_ns <= now ? "the deadline has passed"

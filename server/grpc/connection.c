@@ -59,9 +59,9 @@ enum { MOST_HEADER_BYTES = 1 << 20 };
 /* Until the client has sent its preface and settings. */
 #define GREETING_NS UINT64_C(10000000000)
 
-struct xcs_connection {
+struct xcs_grpc_connection {
     xcs_grpc *grpc;
-    xcs_connection *before, *next, *next_dirty;
+    xcs_grpc_connection *before, *next, *next_dirty;
     int descriptor;
     bool is_dirty;
     bool is_dead;     /* to be destroyed by the loop */
@@ -80,15 +80,15 @@ struct xcs_connection {
 
 xcvm_status xcs_http2_load_library(xcvm_error *error) { return load_h2(error); }
 
-xcs_connection *xcs_connection_next(const xcs_connection *connection) { return connection->next; }
-bool xcs_connection_is_dead(const xcs_connection *connection) { return connection->is_dead; }
+xcs_grpc_connection *xcs_grpc_connection_next(const xcs_grpc_connection *connection) { return connection->next; }
+bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *connection) { return connection->is_dead; }
 
-bool xcs_connection_is_idle(const xcs_connection *c)
+bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *c)
 {
     return c->calls == NULL && c->unsent.count == 0 && !h2.nghttp2_session_want_write(c->session);
 }
 
-static void make_dirty(xcs_connection *c)
+static void make_dirty(xcs_grpc_connection *c)
 {
     if (c->is_dirty)
         return;
@@ -97,9 +97,9 @@ static void make_dirty(xcs_connection *c)
     c->grpc->dirty = c;
 }
 
-xcs_connection *xcs_connection_take_dirty(xcs_grpc *grpc)
+xcs_grpc_connection *xcs_grpc_connection_take_dirty(xcs_grpc *grpc)
 {
-    xcs_connection *c = grpc->dirty;
+    xcs_grpc_connection *c = grpc->dirty;
     if (c == NULL)
         return NULL;
     grpc->dirty = c->next_dirty;
@@ -107,7 +107,7 @@ xcs_connection *xcs_connection_take_dirty(xcs_grpc *grpc)
     return c;
 }
 
-static void kill_connection(xcs_connection *c)
+static void kill_connection(xcs_grpc_connection *c)
 {
     c->is_dead = true;
     make_dirty(c);
@@ -116,7 +116,7 @@ static void kill_connection(xcs_connection *c)
 /* ---- Callbacks: what the client sends ---- */
 
 /* Returns false if the client sends more frames without work than is sensible. */
-static bool count_idle_frame(xcs_connection *c)
+static bool count_idle_frame(xcs_grpc_connection *c)
 {
     const uint64_t now = xcvm_clock_ns();
     const uint64_t earned = (now - c->idle_frames_ns) / (1000000000 / IDLE_FRAMES);
@@ -143,7 +143,7 @@ static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, v
 
 static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    xcs_connection *c = user;
+    xcs_grpc_connection *c = user;
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     if (c->goes_away_at_once)
@@ -159,7 +159,7 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
-static xcs_call *call_of(const xcs_connection *c, int32_t stream)
+static xcs_call *call_of(const xcs_grpc_connection *c, int32_t stream)
 {
     return h2.nghttp2_session_get_stream_user_data(c->session, stream);
 }
@@ -167,7 +167,7 @@ static xcs_call *call_of(const xcs_connection *c, int32_t stream)
 static int receive_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
                           const uint8_t *value, size_t value_length, uint8_t flags, void *user)
 {
-    xcs_connection *c = user;
+    xcs_grpc_connection *c = user;
     xcs_call *call = call_of(c, frame->hd.stream_id);
     (void)session;
     (void)flags;
@@ -191,7 +191,7 @@ static int receive_data(nghttp2_session *session, uint8_t flags, int32_t stream,
 /* After a whole frame; for data, after its bytes. */
 static int receive_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    xcs_connection *c = user;
+    xcs_grpc_connection *c = user;
     (void)session;
     if (frame->hd.type == NGHTTP2_SETTINGS)
         c->greeted = true;
@@ -217,7 +217,7 @@ static int receive_invalid_frame(nghttp2_session *session, const nghttp2_frame *
 
 static int close_stream(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-    xcs_connection *c = user;
+    xcs_grpc_connection *c = user;
     xcs_call *call = call_of(c, stream);
     (void)session;
     if (call == NULL)
@@ -287,7 +287,7 @@ static ssize_t read_response(nghttp2_session *session, int32_t stream, uint8_t *
                                                                                : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-void xcs_connection_respond(xcs_connection *c, xcs_call *call)
+void xcs_grpc_connection_respond(xcs_grpc_connection *c, xcs_call *call)
 {
     char status[12];
     trailers t = {.count = 0};
@@ -314,14 +314,14 @@ void xcs_connection_respond(xcs_connection *c, xcs_call *call)
     make_dirty(c);
 }
 
-void xcs_connection_resume(xcs_connection *c, const xcs_call *call)
+void xcs_grpc_connection_resume(xcs_grpc_connection *c, const xcs_call *call)
 {
     /* Fails if the data are not deferred. */
     (void)h2.nghttp2_session_resume_data(c->session, call->stream);
     make_dirty(c);
 }
 
-void xcs_connection_reset(xcs_connection *c, const xcs_call *call)
+void xcs_grpc_connection_reset(xcs_grpc_connection *c, const xcs_call *call)
 {
     (void)h2.nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_CANCEL);
     make_dirty(c);
@@ -330,7 +330,7 @@ void xcs_connection_reset(xcs_connection *c, const xcs_call *call)
 /* After the status, a client that still sends its request is told to stop. */
 static int after_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    xcs_connection *c = user;
+    xcs_grpc_connection *c = user;
     if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
         return 0;
     xcs_call *call = call_of(c, frame->hd.stream_id);
@@ -343,7 +343,7 @@ static int after_send(nghttp2_session *session, const nghttp2_frame *frame, void
 
 /* ---- Creation and destruction ---- */
 
-static bool create_session(xcs_connection *c)
+static bool create_session(xcs_grpc_connection *c)
 {
     nghttp2_session_callbacks *callbacks;
     if (h2.nghttp2_session_callbacks_new(&callbacks) != 0)
@@ -373,9 +373,9 @@ static bool create_session(xcs_connection *c)
     return false;
 }
 
-xcs_connection *xcs_connection_create(xcs_grpc *grpc, int descriptor)
+xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor)
 {
-    xcs_connection *c = xcvm_allocate_zeroed(&grpc->allocator, sizeof *c);
+    xcs_grpc_connection *c = xcvm_allocate_zeroed(&grpc->allocator, sizeof *c);
     if (c == NULL) {
         close(descriptor);
         return NULL;
@@ -407,7 +407,7 @@ xcs_connection *xcs_connection_create(xcs_grpc *grpc, int descriptor)
     return c;
 }
 
-void xcs_connection_destroy(xcs_connection *c)
+void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
 {
     xcs_grpc *grpc = c->grpc;
     *(c->before != NULL ? &c->before->next : &grpc->connections) = c->next;
@@ -427,7 +427,7 @@ void xcs_connection_destroy(xcs_connection *c)
 
 /* ---- Input and output ---- */
 
-void xcs_connection_read(xcs_connection *c)
+void xcs_grpc_connection_read(xcs_grpc_connection *c)
 {
     xcs_grpc *grpc = c->grpc;
     if (c->is_dead)
@@ -444,13 +444,13 @@ void xcs_connection_read(xcs_connection *c)
     /* A failure has been answered by GOAWAY, which the flush sends. */
     if (h2.nghttp2_session_mem_recv(c->session, (const uint8_t *)grpc->buffer, (size_t)got) < 0 ||
         h2.nghttp2_session_get_outbound_queue_size(c->session) > MOST_QUEUED) {
-        xcs_connection_flush(c);
+        xcs_grpc_connection_flush(c);
         kill_connection(c);
     }
 }
 
 /* Asks epoll for the events that the connection waits for. */
-static void choose_events(xcs_connection *c, bool waits_write)
+static void choose_events(xcs_grpc_connection *c, bool waits_write)
 {
     if (c->waits_write == waits_write)
         return;
@@ -461,7 +461,7 @@ static void choose_events(xcs_connection *c, bool waits_write)
 }
 
 /* Sends bytes, and keeps those that the socket does not take. Returns false if there are some. */
-static bool send_bytes(xcs_connection *c, const char *bytes, size_t count)
+static bool send_bytes(xcs_grpc_connection *c, const char *bytes, size_t count)
 {
     while (count > 0) {
         const ssize_t sent = send(c->descriptor, bytes, count, MSG_NOSIGNAL);
@@ -483,7 +483,7 @@ static bool send_bytes(xcs_connection *c, const char *bytes, size_t count)
     return count == 0;
 }
 
-static bool send_unsent(xcs_connection *c)
+static bool send_unsent(xcs_grpc_connection *c)
 {
     const size_t count = c->unsent.count - c->unsent_at;
     if (count == 0)
@@ -502,7 +502,7 @@ static bool send_unsent(xcs_connection *c)
     return true;
 }
 
-void xcs_connection_flush(xcs_connection *c)
+void xcs_grpc_connection_flush(xcs_grpc_connection *c)
 {
     char *buffer = c->grpc->buffer;
     size_t count = 0;
@@ -538,7 +538,7 @@ void xcs_connection_flush(xcs_connection *c)
 
 /* ---- Time, and the end ---- */
 
-void xcs_connection_go_away(xcs_connection *c, bool at_once)
+void xcs_grpc_connection_go_away(xcs_grpc_connection *c, bool at_once)
 {
     if (at_once && !c->goes_away_at_once) {
         const int32_t last = h2.nghttp2_session_get_last_proc_stream_id(c->session);
@@ -565,7 +565,7 @@ static void check_call(void *user, xcs_call *call)
     xcs_call_check_time(call, t->now, t->next_ns);
 }
 
-void xcs_connection_visit(xcs_connection *c, void (*visit)(void *user, xcs_call *call), void *user)
+void xcs_grpc_connection_visit(xcs_grpc_connection *c, void (*visit)(void *user, xcs_call *call), void *user)
 {
     for (xcs_call *call = c->calls, *next; call != NULL; call = next) {
         next = call->next;
@@ -573,7 +573,7 @@ void xcs_connection_visit(xcs_connection *c, void (*visit)(void *user, xcs_call 
     }
 }
 
-void xcs_connection_check_time(xcs_connection *c, uint64_t now, uint64_t *next_ns)
+void xcs_grpc_connection_check_time(xcs_grpc_connection *c, uint64_t now, uint64_t *next_ns)
 {
     times t = {now, next_ns};
     uint64_t limit_ns = UINT64_MAX;
@@ -583,7 +583,7 @@ void xcs_connection_check_time(xcs_connection *c, uint64_t now, uint64_t *next_n
     else if (c->calls == NULL || c->unsent.count > 0)
         limit_ns = c->active_ns + idle_ns;
     if (limit_ns <= now && c->greeted && !c->goes_away_at_once && c->unsent.count == 0) {
-        xcs_connection_go_away(c, true);
+        xcs_grpc_connection_go_away(c, true);
         limit_ns = now + idle_ns;
     } else if (limit_ns <= now) {
         kill_connection(c);
@@ -591,12 +591,12 @@ void xcs_connection_check_time(xcs_connection *c, uint64_t now, uint64_t *next_n
     /* The client has had the time to see that it must open no more calls. */
     if (c->goes_away && !c->goes_away_at_once) {
         if (now >= c->go_away_ns + UINT64_C(1000000000))
-            xcs_connection_go_away(c, true);
+            xcs_grpc_connection_go_away(c, true);
         else
             limit_ns = c->go_away_ns + UINT64_C(1000000000);
     }
     *next_ns = limit_ns < *next_ns ? limit_ns : *next_ns;
-    xcs_connection_visit(c, check_call, &t);
+    xcs_grpc_connection_visit(c, check_call, &t);
 }
 
 #else
@@ -607,58 +607,58 @@ xcvm_status xcs_http2_load_library(xcvm_error *error)
 }
 
 /* Without the library nothing is created, so none of these is called. */
-xcs_connection *xcs_connection_create(xcs_grpc *grpc, int descriptor)
+xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor)
 {
     (void)grpc;
     close(descriptor);
     return NULL;
 }
-void xcs_connection_destroy(xcs_connection *c) { (void)c; }
-void xcs_connection_read(xcs_connection *c) { (void)c; }
-void xcs_connection_flush(xcs_connection *c) { (void)c; }
-void xcs_connection_go_away(xcs_connection *c, bool at_once)
+void xcs_grpc_connection_destroy(xcs_grpc_connection *c) { (void)c; }
+void xcs_grpc_connection_read(xcs_grpc_connection *c) { (void)c; }
+void xcs_grpc_connection_flush(xcs_grpc_connection *c) { (void)c; }
+void xcs_grpc_connection_go_away(xcs_grpc_connection *c, bool at_once)
 {
     (void)c;
     (void)at_once;
 }
-void xcs_connection_check_time(xcs_connection *c, uint64_t now, uint64_t *next_ns)
+void xcs_grpc_connection_check_time(xcs_grpc_connection *c, uint64_t now, uint64_t *next_ns)
 {
     (void)c;
     (void)now;
     (void)next_ns;
 }
-void xcs_connection_respond(xcs_connection *c, xcs_call *call)
+void xcs_grpc_connection_respond(xcs_grpc_connection *c, xcs_call *call)
 {
     (void)c;
     (void)call;
 }
-void xcs_connection_resume(xcs_connection *c, const xcs_call *call)
+void xcs_grpc_connection_resume(xcs_grpc_connection *c, const xcs_call *call)
 {
     (void)c;
     (void)call;
 }
-void xcs_connection_reset(xcs_connection *c, const xcs_call *call)
+void xcs_grpc_connection_reset(xcs_grpc_connection *c, const xcs_call *call)
 {
     (void)c;
     (void)call;
 }
-void xcs_connection_visit(xcs_connection *c, void (*visit)(void *user, xcs_call *call), void *user)
+void xcs_grpc_connection_visit(xcs_grpc_connection *c, void (*visit)(void *user, xcs_call *call), void *user)
 {
     (void)c;
     (void)visit;
     (void)user;
 }
-xcs_connection *xcs_connection_next(const xcs_connection *c)
+xcs_grpc_connection *xcs_grpc_connection_next(const xcs_grpc_connection *c)
 {
     (void)c;
     return NULL;
 }
-xcs_connection *xcs_connection_take_dirty(xcs_grpc *grpc)
+xcs_grpc_connection *xcs_grpc_connection_take_dirty(xcs_grpc *grpc)
 {
     (void)grpc;
     return NULL;
 }
-bool xcs_connection_is_dead(const xcs_connection *c) { return c == NULL; }
-bool xcs_connection_is_idle(const xcs_connection *c) { return c != NULL; }
+bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *c) { return c == NULL; }
+bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *c) { return c != NULL; }
 
 #endif

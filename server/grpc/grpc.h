@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 typedef struct xcs_call xcs_call;
-typedef struct xcs_connection xcs_connection;
+typedef struct xcs_grpc_connection xcs_grpc_connection;
 
 struct xcs_grpc {
     xcvm_allocator allocator;
@@ -30,7 +30,7 @@ struct xcs_grpc {
     xcs_log log;
     size_t held;     /* bytes of unfinished requests and unsent responses; atomic */
     size_t unfilled; /* bytes of tensors that are to arrive */
-    xcs_connection *connections, *dirty;
+    xcs_grpc_connection *connections, *dirty;
     size_t connection_count;
     xcs_call *arrived, **arrived_end; /* calls whose request is whole */
     size_t arrived_count;
@@ -59,7 +59,7 @@ typedef struct xcs_method {
 
 struct xcs_call {
     xcs_grpc *grpc;
-    xcs_connection *connection; /* NULL: the stream is closed */
+    xcs_grpc_connection *connection; /* NULL: the stream is closed */
     int32_t stream;
     xcs_call *before, *next; /* in the connection's list */
     xcs_call *next_arrived, *next_completed;
@@ -96,7 +96,7 @@ struct xcs_call {
 /* ---- Calls ---- */
 
 /* Returns NULL if there is no memory. */
-xcs_call *xcs_call_create(xcs_grpc *grpc, xcs_connection *connection, int32_t stream);
+xcs_call *xcs_call_create(xcs_grpc *grpc, xcs_grpc_connection *connection, int32_t stream);
 void xcs_call_header(xcs_call *call, const char *name, size_t name_length, const char *value, size_t value_length);
 /* After the headers. */
 void xcs_call_begin(xcs_call *call);
@@ -140,28 +140,28 @@ void xcs_health_notify(xcs_call *call);
 
 xcvm_status xcs_http2_load_library(xcvm_error *error);
 /* Takes the descriptor over. Returns NULL if there is no memory. */
-xcs_connection *xcs_connection_create(xcs_grpc *grpc, int descriptor);
+xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor);
 /* Closes all calls. */
-void xcs_connection_destroy(xcs_connection *connection);
-void xcs_connection_read(xcs_connection *connection);
+void xcs_grpc_connection_destroy(xcs_grpc_connection *connection);
+void xcs_grpc_connection_read(xcs_grpc_connection *connection);
 /* Sends as much as the socket takes. */
-void xcs_connection_flush(xcs_connection *connection);
+void xcs_grpc_connection_flush(xcs_grpc_connection *connection);
 /* Tells the client to open no more calls. With `at_once`, calls that it opens meanwhile are ignored. */
-void xcs_connection_go_away(xcs_connection *connection, bool at_once);
-void xcs_connection_check_time(xcs_connection *connection, uint64_t now, uint64_t *next_ns);
+void xcs_grpc_connection_go_away(xcs_grpc_connection *connection, bool at_once);
+void xcs_grpc_connection_check_time(xcs_grpc_connection *connection, uint64_t now, uint64_t *next_ns);
 /* Submits the response of a call: its headers, and the messages and status as they come. */
-void xcs_connection_respond(xcs_connection *connection, xcs_call *call);
+void xcs_grpc_connection_respond(xcs_grpc_connection *connection, xcs_call *call);
 /* There are more messages, or the status. */
-void xcs_connection_resume(xcs_connection *connection, const xcs_call *call);
+void xcs_grpc_connection_resume(xcs_grpc_connection *connection, const xcs_call *call);
 /* Ends a call without a status. */
-void xcs_connection_reset(xcs_connection *connection, const xcs_call *call);
+void xcs_grpc_connection_reset(xcs_grpc_connection *connection, const xcs_call *call);
 /* Calls `visit` for each call; it may close the call. */
-void xcs_connection_visit(xcs_connection *connection, void (*visit)(void *user, xcs_call *call), void *user);
-xcs_connection *xcs_connection_next(const xcs_connection *connection);
+void xcs_grpc_connection_visit(xcs_grpc_connection *connection, void (*visit)(void *user, xcs_call *call), void *user);
+xcs_grpc_connection *xcs_grpc_connection_next(const xcs_grpc_connection *connection);
 /* Takes a connection that has something to send, or is dead, from the list; NULL: there is none. */
-xcs_connection *xcs_connection_take_dirty(xcs_grpc *grpc);
-bool xcs_connection_is_dead(const xcs_connection *connection);
-bool xcs_connection_is_idle(const xcs_connection *connection);
+xcs_grpc_connection *xcs_grpc_connection_take_dirty(xcs_grpc *grpc);
+bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *connection);
+bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *connection);
 
 /* Makes the loop look at times at `when_ns` at the latest. */
 static inline void xcs_grpc_wake_at(xcs_grpc *grpc, uint64_t when_ns)

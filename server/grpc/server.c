@@ -54,16 +54,16 @@ static void accept_connections(xcs_grpc *grpc)
         }
         (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         (void)setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-        (void)xcs_connection_create(grpc, descriptor);
+        (void)xcs_grpc_connection_create(grpc, descriptor);
     }
 }
 
-static void visit_connections(xcs_grpc *grpc, void (*visit)(xcs_connection *connection, const void *user),
+static void visit_connections(xcs_grpc *grpc, void (*visit)(xcs_grpc_connection *connection, const void *user),
                               const void *user)
 {
-    for (xcs_connection *c = grpc->connections, *next; c != NULL; c = next) {
-        next = xcs_connection_next(c);
-        if (!xcs_connection_is_dead(c))
+    for (xcs_grpc_connection *c = grpc->connections, *next; c != NULL; c = next) {
+        next = xcs_grpc_connection_next(c);
+        if (!xcs_grpc_connection_is_dead(c))
             visit(c, user);
     }
 }
@@ -77,11 +77,11 @@ static void notify(void *user, xcs_call *call)
         xcs_health_notify(call);
 }
 
-static void change_readiness(xcs_connection *c, const void *ready)
+static void change_readiness(xcs_grpc_connection *c, const void *ready)
 {
-    xcs_connection_visit(c, notify, NULL);
+    xcs_grpc_connection_visit(c, notify, NULL);
     if (!*(const bool *)ready)
-        xcs_connection_go_away(c, false);
+        xcs_grpc_connection_go_away(c, false);
 }
 
 static void refuse_rest(void *user, xcs_call *call)
@@ -92,11 +92,11 @@ static void refuse_rest(void *user, xcs_call *call)
 }
 
 /* Calls that the pool has are completed. */
-static void close_connection(xcs_connection *c, const void *user)
+static void close_connection(xcs_grpc_connection *c, const void *user)
 {
     (void)user;
-    xcs_connection_go_away(c, true);
-    xcs_connection_visit(c, refuse_rest, NULL);
+    xcs_grpc_connection_go_away(c, true);
+    xcs_grpc_connection_visit(c, refuse_rest, NULL);
 }
 
 static void look_at_readiness(xcs_grpc *grpc)
@@ -114,10 +114,10 @@ typedef struct sweep {
     uint64_t now, *next_ns;
 } sweep;
 
-static void check_time(xcs_connection *c, const void *user)
+static void check_time(xcs_grpc_connection *c, const void *user)
 {
     const sweep *s = user;
-    xcs_connection_check_time(c, s->now, s->next_ns);
+    xcs_grpc_connection_check_time(c, s->now, s->next_ns);
 }
 
 static void look_at_times(xcs_grpc *grpc)
@@ -183,12 +183,12 @@ static void serve_changed(xcs_grpc *grpc, bool is_alone)
             more = true;
             xcs_call_complete(call);
         }
-        for (xcs_connection *c; (c = xcs_connection_take_dirty(grpc)) != NULL;) {
+        for (xcs_grpc_connection *c; (c = xcs_grpc_connection_take_dirty(grpc)) != NULL;) {
             more = true;
-            if (xcs_connection_is_dead(c))
-                xcs_connection_destroy(c);
+            if (xcs_grpc_connection_is_dead(c))
+                xcs_grpc_connection_destroy(c);
             else
-                xcs_connection_flush(c);
+                xcs_grpc_connection_flush(c);
         }
     }
 }
@@ -202,9 +202,9 @@ static void handle_event(xcs_grpc *grpc, const struct epoll_event *event)
         (void)eventfd_read(grpc->event, &value);
     else {
         if ((event->events & EPOLLOUT) != 0)
-            xcs_connection_flush(event->data.ptr);
+            xcs_grpc_connection_flush(event->data.ptr);
         if ((event->events & ~(uint32_t)EPOLLOUT) != 0)
-            xcs_connection_read(event->data.ptr);
+            xcs_grpc_connection_read(event->data.ptr);
     }
 }
 
@@ -217,8 +217,8 @@ static void stop_listening(xcs_grpc *grpc)
 
 static bool all_are_idle(const xcs_grpc *grpc)
 {
-    for (const xcs_connection *c = grpc->connections; c != NULL; c = xcs_connection_next(c))
-        if (!xcs_connection_is_idle(c))
+    for (const xcs_grpc_connection *c = grpc->connections; c != NULL; c = xcs_grpc_connection_next(c))
+        if (!xcs_grpc_connection_is_idle(c))
             return false;
     return true;
 }
@@ -255,7 +255,7 @@ static void *run_loop(void *argument)
         serve_changed(grpc, false);
     }
     while (grpc->connections != NULL)
-        xcs_connection_destroy(grpc->connections);
+        xcs_grpc_connection_destroy(grpc->connections);
     return NULL;
 }
 
