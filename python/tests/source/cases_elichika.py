@@ -150,7 +150,7 @@ for _name, _function in {
     for _y in (5, 4, 3):
         assert _source(4, _y) == _function(4, _y)
         cases("syntax/Cmp", _source, {f"4_{_name}_{_y}": (4, _y)})
-for _name, _source in {"is": lambda x, y: x is y, "is not": lambda x, y: x is not y}.items():
+for _name, _source in {"is": lambda x, y: x is y, "isnt": lambda x, y: x is not y}.items():
     for _text, _values in {
         "None_{}_None": (None, None), "42_{}_None": (42, None), "True_{}_None": (True, None), "True_{}_False": (True, False),
         "True_{}_True": (True, True), "False_{}_False": (False, False), "True_{}_42": (True, [42]), "43_{}_43": ([43], [43]),
