@@ -70,6 +70,9 @@ class Syntax(Case):
         for function, calls in cases_objects.CASES:
             with self.subTest(function.__name__):
                 self.check(function, calls)
+        for function, arguments, reason in cases_objects.REFUSED:
+            with self.subTest(function.__name__), self.assertRaisesRegex(xcvm.SourceErrors, reason):
+                xcvm.compile(function, *arguments)
 
     def test_meaning(self):
         for function, calls in cases_meaning.CASES:

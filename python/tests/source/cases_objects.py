@@ -3,6 +3,8 @@
 `CASES` has functions with calls. Changes through one name must be seen through all others, and through no more.
 """
 
+import numpy as np
+
 
 class Pair:
     def __init__(self, a, b):
@@ -334,7 +336,91 @@ def one_name_lost(n):
     return a
 
 
+def array_of_a_choice(x, n):
+    y = None
+    if n > 0:
+        y = x
+    if y is not None:
+        y += 1
+    return x, y
+
+
+def array_of_a_list_changed_in_a_loop(x, n):
+    items = [x * 2, x * 3]
+    first = items[0]
+    for i in range(n):
+        items[0] += 1
+    return items, first
+
+
+def array_replaced_and_changed_in_a_loop(x, n):
+    y = x * 1
+    for i in range(n):
+        if i % 2:
+            y = y * 2
+        y += 1
+    return x, y
+
+
+def array_of_either_entry(x, n):
+    d = {"k": x * 2}
+    if n > 1:
+        d["k"] = x
+    d["k"] += 1
+    return d, x
+
+
+def array_of_a_nested_branch(x, n):
+    a, y = x * 2, x * 3
+    if n > 1:
+        if n > 2:
+            y = a
+    y += 1
+    return a, y
+
+
+def array_of_a_later_round(x, n):
+    a, y = x * 2, x * 3
+    for i in range(n):
+        if i == 1:
+            y = a
+        else:
+            y += 1
+    return a, y
+
+
+def array_kept_by_the_first_round(x, n):
+    a = x * 2
+    b = None
+    for i in range(n):
+        if b is None:
+            b = a
+        else:
+            b += 1
+    return a, b
+
+
+def array_of_a_dict_in_a_loop(x, n):
+    d = {"k": x * 2}
+    a = d["k"]
+    for i in range(n):
+        d["k"] += i
+        if i == 3:
+            d["k"] = x * 5
+    a += 100
+    return d, a
+
+
+def view_of_a_branch(x, n):
+    y = x * 1
+    if n > 1:
+        y = x[1:]
+    x += 1
+    return x, y
+
+
 CALLS = [(1,), (0,), (2,), (3,), (5,), (8,), (-1,)]
+ARRAYS = [(np.arange(4.0), n) for n in (1, 0, 2, 3, 6)]
 PAIRS = [(1, 1), (0, 0), (0, 1), (1, 0), (0, 2), (3, 2)]
 CASES = [
     (two_names_in_a_branch, CALLS),
@@ -364,4 +450,16 @@ CASES = [
     (returned_from_a_loop, CALLS),
     (raised_in_a_branch, CALLS),
     (one_name_lost, CALLS),
+    (array_of_a_choice, ARRAYS),
+    (array_of_a_list_changed_in_a_loop, ARRAYS),
+    (array_replaced_and_changed_in_a_loop, ARRAYS),
+    (array_of_either_entry, ARRAYS),
+]
+# Changes in place that are refused, since links between arrays do not describe which share memory.
+REFUSED = [
+    (array_of_a_nested_branch, ARRAYS[0], "changed in place"),
+    (array_of_a_later_round, ARRAYS[0], "changed in place"),
+    (array_kept_by_the_first_round, ARRAYS[0], "changed in place"),
+    (array_of_a_dict_in_a_loop, ARRAYS[0], "changed in place"),
+    (view_of_a_branch, ARRAYS[0], "changed in place"),
 ]

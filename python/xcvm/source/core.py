@@ -386,8 +386,9 @@ class Core:
             )
         if storage.captured:
             self.refuse(
-                "an array would be changed in place that a list of run-time length has, or a list with a run-time index",
-                "Put a copy in the list, or use x = x + y instead of x += y",
+                "an array would be changed in place that a list of run-time length has, or a list with a run-time index, or that is the "
+                "array of another name on a path that is not followed",
+                "Use a copy, or x = x + y instead of x += y",
             )
         if storage.borrowed:
             self.refuse("an array that a run-time index or loop took from a list would be changed in place", "Assign the changed array to the item")

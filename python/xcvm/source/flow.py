@@ -58,6 +58,8 @@ from .values import (
 )
 
 Owner = Union[Object, Storage]
+# Conditions that hold, or do not.
+Chosen = list[tuple[GraphValue, bool]]
 MOST_ROUNDS = 24
 
 
@@ -548,6 +550,11 @@ class Flow(Core):
         choice = value
         return self.branch(choice.condition, lambda: self.each(choice.yes, use), lambda: self.each(choice.no, use))
 
+    def freeze(self, *arrays: Array) -> None:
+        """Refuse changes in place of arrays that may share memory in a way that links do not describe."""
+        for array in arrays:
+            self.capture(array)
+
     # ---- Loops ----
 
     def split_ending(self, kinds: frozenset[int], yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
@@ -598,6 +605,8 @@ class Flow(Core):
         # Slots are younger than everything that existed before the loop.
         serial = self.heap.next_serial()
         slots = Slots(self, serial)
+        # States with arrays that may share memory in a way that links do not describe.
+        frozen: set[Cell] = set()
         reason = ""
         for _ in range(MOST_ROUNDS):
             self.dropped = self.problems[problems:] or self.dropped
@@ -620,6 +629,9 @@ class Flow(Core):
                         value = UNDEFINED
                     self.heap.write(cell[0], cell[1], value)
                 self.link_heads(list(states), heads, list(initial.values()), groups, index, serial)
+                for cell, value in zip(states, heads):
+                    if cell in frozen:
+                        self.freeze_value(value)
                 go_on = run(index)
                 old = [*states, *[cell for cell in overlay if cell[0].serial <= serial]]
                 values = slots.settle({cell: overlay[cell] for cell in old})
@@ -638,14 +650,69 @@ class Flow(Core):
                 else:
                     new[cell] = self.widener(cell).widen(before, ends[cell])
             new_groups = _shared([(i, values[cell]) for i, cell in enumerate(new)], serial)
+            new_frozen = frozen | self.frozen_cells({cell: values[cell] for cell in new}, initial, serial)
             # A change of an array comes after its capture in the next round, if the array is older than the loop.
             captured = any(storage.serial <= serial for storage in self.captures[captures:])
-            if new == states and new_groups <= groups and not captured:
+            if new == states and new_groups <= groups and new_frozen == frozen and not captured:
                 self._finish_loop(trips, first, body, overlay, values, states, initial, go_on, serial, slots)
+                for cell in frozen:
+                    self.freeze_value(self.heap.read(cell[0], cell[1]) or UNDEFINED)
                 return
-            states, groups = new, groups | new_groups
+            states, groups, frozen = new, groups | new_groups, new_frozen
             reason = ", ".join(str(cell[1]) for cell in states if new.get(cell) != states.get(cell))
         self.refuse(f"the state of this loop never settles{': ' + reason if reason else ''}")
+
+    def freeze_value(self, value: Value) -> None:
+        for leaves in _arrays(value).values():
+            self.freeze(*[array for array, _ in leaves])
+
+    def frozen_cells(self, ends: dict[Cell, Value], initial: dict[Cell, Value], serial: int) -> set[Cell]:
+        """Return the states whose arrays may share memory with others when a round ends, beyond what links describe.
+
+        Links describe arrays that are states themselves, not parts of one: with their first array in the first round, and
+        with each other if one round created both.
+        """
+        found: set[Cell] = set()
+        users: dict[int, list[tuple[Cell, bool]]] = {}
+        storages: dict[int, Storage] = {}
+        for cell, value in ends.items():
+            before = initial[cell] if cell in initial else self.outer_value(cell)
+            first = {path: [array.storage for array, _ in leaves] for path, leaves in _arrays(before).items()}
+            direct = isinstance(value, Array)
+            for path, leaves in _arrays(value).items():
+                if [array.storage for array, _ in leaves] == first.get(path):
+                    # The position keeps its arrays.
+                    continue
+                for storage in first.get(path, []):
+                    if not (direct and isinstance(before, Array)) and self.is_used_by_others(storage, cell):
+                        found.add(cell)
+                for array, chosen in leaves:
+                    for storage in [array.storage, *[other.storage for other in _partners(array.storage)]]:
+                        storages[id(storage)] = storage
+                        users.setdefault(id(storage), []).append((cell, direct and not chosen and storage is array.storage))
+        for key, cells in users.items():
+            storage = storages[key]
+            names = dict.fromkeys(cell for cell, _ in cells)
+            if storage.serial <= serial:
+                # An array that is older than the loop.
+                if storage.live is None and (len(names) > 1 or self.is_used_by_others(storage, cells[0][0])):
+                    found.update(names)
+                    self.capture(Array(storage, ""))
+            elif len(names) > 1 and not all(direct for _, direct in cells):
+                found.update(names)
+        return found
+
+    def is_used_by_others(self, storage: Storage, cell: Cell) -> bool:
+        """Tell whether another cell than one has an array of a storage."""
+        seen: set[Cell] = set()
+        for overlay in reversed(self.heap.overlays):
+            for other, value in overlay.items():
+                if other in seen:
+                    continue
+                seen.add(other)
+                if other != cell and any(array.storage is storage for leaves in _arrays(value).values() for array, _ in leaves):
+                    return True
+        return False
 
     def link_heads(
         self, cells: list[Cell], heads: list[Value], initial: list[Value], groups: frozenset[tuple[int, int]], index: GraphValue, mark: int
@@ -822,24 +889,38 @@ class Links:
     """Finds joined arrays that share memory with others, so that later changes in place reach all of them."""
 
     def __init__(self, flow: Flow, sides: tuple[Side, Side], conditions: tuple[GraphValue, GraphValue], mark: int) -> None:
+        self.flow = flow
         self.conditions = conditions
         self.mark = mark
         self.found: tuple[dict[int, list[Array]], dict[int, list[Array]]] = ({}, {})
         self.pairs: list[tuple[Array, Array, GraphValue]] = []
 
     def add(self, value: Value, sources: list[Value]) -> None:
-        if isinstance(value, Tuple):
-            for index, item in enumerate(value.items):
-                parts = [source.items[index] if isinstance(source, Tuple) and len(source.items) > index else UNDEFINED for source in sources]
-                self.add(item, parts)
-        if not isinstance(value, Array):
-            return
-        for side, source in enumerate(sources):
-            if isinstance(source, Array) and source.storage is not value.storage:
-                if source.storage.serial <= self.mark:
-                    self.pairs.append((value, source, self.conditions[side]))
-                else:
-                    self.found[side].setdefault(id(source.storage), []).append(value)
+        found = [_arrays(source) for source in sources]
+        for path, leaves in _arrays(value).items():
+            for array, chosen in leaves:
+                for side, arrays in enumerate(found):
+                    self.add_array(array, chosen, side, [one for one, _ in arrays.get(path, [])])
+
+    def add_array(self, value: Array, chosen: Chosen, side: int, sources: list[Array]) -> None:
+        flow = self.flow
+        condition = self.conditions[side]
+        for part, truth in chosen:
+            condition = flow.op("And", condition, part if truth else flow.negation(part))
+        storages = {id(source.storage): source for source in sources}
+        for source in storages.values():
+            if source.storage is value.storage:
+                continue
+            if len(storages) > 1 or chosen and source.storage.serial > self.mark:
+                flow.freeze(value, source)
+            elif source.storage.serial <= self.mark:
+                self.pairs.append((value, source, condition))
+            else:
+                self.found[side].setdefault(id(source.storage), []).append(value)
+            # A side may have linked its array to older ones, under a condition that is not known here.
+            for other in _partners(source.storage):
+                if other.storage.serial <= self.mark and source.storage.serial > self.mark:
+                    flow.freeze(value, other)
 
     def connect(self) -> None:
         for a, b, condition in self.pairs:
@@ -850,10 +931,46 @@ class Links:
                     _link(arrays[0], other, self.conditions[side])
 
 
+def _arrays(value: Value) -> dict[tuple[Any, ...], list[tuple[Array, Chosen]]]:
+    """Return the arrays at each position of a value, with the conditions under which the value is that array."""
+    found: dict[tuple[Any, ...], list[tuple[Array, Chosen]]] = {}
+
+    def visit(one: Value, path: tuple[Any, ...], chosen: Chosen) -> None:
+        if isinstance(one, Array):
+            found.setdefault(path, []).append((one, chosen))
+        elif isinstance(one, Tuple):
+            for index, item in enumerate(one.items):
+                visit(item, (*path, index), chosen)
+        elif isinstance(one, Entries):
+            for key, item in zip(one.keys, one.values):
+                visit(item, (*path, key), chosen)
+        elif isinstance(one, Choice):
+            visit(one.yes, path, [*chosen, (one.condition, True)])
+            visit(one.no, path, [*chosen, (one.condition, False)])
+
+    visit(value, (), [])
+    return found
+
+
+def _partners(storage: Storage) -> list[Array]:
+    """Return the arrays that a storage may share memory with, through links."""
+    found: list[Array] = []
+    seen = {id(storage)}
+    pending = [storage]
+    while pending:
+        for other, _ in pending.pop().links:
+            if id(other.storage) not in seen:
+                seen.add(id(other.storage))
+                found.append(other)
+                pending.append(other.storage)
+    return found
+
+
 def _link(a: Array, b: Array, condition: GraphValue) -> None:
     if a.storage is b.storage or b.storage.live is not None:
-        if b.storage.live is not None and a.storage.live is None and condition.array is None:
-            a.storage.live = None
+        return
+    if a.view is not None or b.view is not None:
+        a.storage.captured = b.storage.captured = True
         return
     a.storage.links.append((b, condition))
     b.storage.links.append((a, condition))
