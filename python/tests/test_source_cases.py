@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import random
 import sys
 import unittest
 from pathlib import Path
@@ -181,6 +182,52 @@ class Elichika(unittest.TestCase):
         names = [name for name, value in vars(chainer.functions).items() if callable(value) and name[0] != "_" and name not in ("Variable", "tensor")]
         self.assertEqual([name for name in names if tables.function(getattr(chainer.functions, name)) is None], [])
         self.assertGreater(len(names), 50)
+
+
+@unittest.skipIf(cases_elichika is None, "torch is not installed")
+class ESPnet(unittest.TestCase):
+    """Encoder, attention and decoder as they were before Elichika's edits, with scheduled sampling of a seed."""
+
+    same = Elichika.same
+
+    def compare(self, model, program, arguments, name):
+        random.seed(7)
+        self.same(program(*arguments), plain(model(*arguments)), name)
+
+    def inputs(self, lengths, width, steps):
+        numbers = np.random.RandomState(sum(lengths))
+        sequences = [numbers.rand(length, width).astype(np.float32) for length in lengths]
+        return sequences, np.array(lengths), numbers.randint(2, 10, size=(len(lengths), steps)).astype(np.int32)
+
+    def test_decoder_for_lengths(self):
+        models = cases_elichika.models
+        for attention in (lambda: models.AttDot(3, 4, 5), lambda: models.AttLoc(3, 4, 5, 7, 6)):
+            model = models.Decoder(3, 11, 2, 4, 10, 10, attention(), sampling_probability=0.5)
+            for lengths, steps in (((4, 3, 2), 4), ((7,), 1), ((6, 6), 9)):
+                hs, _, ys = self.inputs(lengths, 3, steps)
+                random.seed(7)
+                program = xcvm.compile(model, hs, ys, fresh=True)
+                self.compare(model, program, (hs, ys), f"{lengths} {steps}")
+
+    def test_one_program_for_all_lengths(self):
+        for etype in ("blstm", "vggblstm"):
+            model = cases_elichika.models.E2E(etype, 0.5)
+            arguments = self.inputs((9, 7, 4), 5, 4)
+            model(*arguments)
+            dims = {"xs": {index: {0: xcvm.dim(f"t{index}")} for index in range(3)}}
+            random.seed(7)
+            program = xcvm.compile(model, *arguments, fresh=True, dims=dims)
+            for lengths in ((9, 7, 4), (12, 12, 12), (17, 5, 5)):
+                self.compare(model, program, self.inputs(lengths, 5, 4), f"{etype} {lengths}")
+
+    def test_random_numbers_of_a_run_time_loop(self):
+        def drawn(x, n: int):
+            for i in range(n):
+                x = x + random.random()
+            return x
+
+        with self.assertRaisesRegex(xcvm.SourceErrors, "random numbers are drawn when the program is compiled"):
+            xcvm.compile(drawn, np.ones(2), 3)
 
 
 def outcome(function, arguments):

@@ -512,12 +512,25 @@ class Calls(Operators):
                 return self.instantiate_live(function, arguments, keywords)
             return self.instantiate(function, arguments, keywords)
         if self.tables.is_pure(function):
+            self.note_draw(function)
             return self.call_live(function, arguments, keywords)
         name = self.tables.name_of(function)
         hint = self.tables.nearest(name)
         if not callable(function):
             raise PythonError(TypeError(f"'{type(function).__name__}' object is not callable"))
         raise Refusal(f"'{name}' is not supported", hint)
+
+    def note_draw(self, function: Any) -> None:
+        """Note a call that draws random numbers, which happens once, when the program is compiled."""
+        generator = self.tables.generator(function)
+        if generator is None:
+            return
+        graph: Any = self.graph
+        while graph.parent is not None:
+            if graph.parameters:
+                raise NeedsConstant("Python's random numbers are drawn when the program is compiled, which has no rounds of a run-time loop")
+            graph = graph.parent
+        self.generators.setdefault(id(generator), (generator, generator.getstate()))
 
     def call_live(self, function: Any, arguments: list[Value], keywords: dict[str, Value]) -> Value:
         """Call a function of Python on constants."""

@@ -104,6 +104,8 @@ class Core:
         self.constants: dict[Any, GraphValue] = {}
         # Exceptions that the program can raise; codes start at RAISE.
         self.exceptions: list[BaseException] = []
+        # Generators of Python's random numbers that were drawn from, with their states before.
+        self.generators: dict[int, tuple[Any, Any]] = {}
         # Try statements with handlers around the current statement.
         self.trying = 0
         # Where they are first raised, by index: place and calls.

@@ -808,6 +808,7 @@ class Statements(Expressions):
         marks = len(graph.nodes), len(graph.cache), len(self.problems), self.heap.serial, len(self.exceptions), len(self.calls)
         state = self.frame, self.scope, self.node, self.facts, self.statement, len(self.parameters), len(self.heap.overlays), self.attempts
         captures = len(self.captures)
+        drawn = {key: generator.getstate() for key, (generator, _) in self.generators.items()}
         self.heap.push()
         self.attempts += 1
         try:
@@ -816,6 +817,8 @@ class Statements(Expressions):
             self.frame, self.scope, self.node, self.facts, self.statement, parameters, overlays, self.attempts = state
             del self.parameters[parameters:], self.heap.overlays[overlays:]
             self.graph = graph
+            for key, (generator, first) in self.generators.items():
+                generator.setstate(drawn.get(key, first))
             for storage in self.captures[captures:]:
                 storage.captured = False
             del self.captures[captures:]

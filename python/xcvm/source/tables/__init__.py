@@ -144,6 +144,12 @@ class Tables:
         module = getattr(function, "__module__", None) or ""
         return module in ("math", "_operator", "_random", "random", "_struct", "time") or isinstance(owner, sys.modules["random"].Random if "random" in sys.modules else ())
 
+    def generator(self, function: Any) -> Any:
+        """Return the generator of random numbers whose method a function is, or None."""
+        owner = getattr(function, "__self__", None)
+        random = sys.modules.get("random")
+        return owner if random is not None and isinstance(owner, random.Random) else None
+
     def name_of(self, function: Any) -> str:
         if id(function) in self.names:
             return self.names[id(function)]

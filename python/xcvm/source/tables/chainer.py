@@ -508,6 +508,14 @@ def _covering(m: M, at: Any, first: int, sizes: list[int], strides: list[int], p
     return pads + ends
 
 
+def _end(m: M, have: Value, size: int, stride: int, start: int) -> Value:
+    """Return the padding behind an axis of a size of the run, so that windows cover all elements."""
+    rest = m.binary("+", have, Const(2 * start - size))
+    rounds = m.binary("//", m.binary("+", m.number(m.op("Max", m.number_value(rest, "i64"), m.constant(0, "i64")), "int"), Const(stride - 1)), Const(stride))
+    more = m.binary("-", m.binary("+", m.binary("*", rounds, Const(stride)), Const(size - start)), have)
+    return m.number(m.op("Max", m.number_value(more, "i64"), m.constant(start, "i64")), "int")  # type: ignore[no-any-return]
+
+
 def _conv(rank: int | None) -> Any:
     def row(
         m: M, x: Value, W: Value, b: Value = NONE, stride: Value = Const(1), pad: Value = Const(0), cover_all: Value = FALSE, *,
@@ -578,7 +586,13 @@ def _max_pool(rank: int | None) -> Any:
         sizes = numbers(m, ksize, count)
         strides = sizes if is_none(m.settle(stride)) else numbers(m, stride, count)
         pads = numbers(m, pad, count)
-        whole = _covering(m, at, 2, sizes, strides, pads) if m.constant_of(cover_all, "flag") else pads * 2
+        covering = m.constant_of(cover_all, "flag")
+        if covering and not all(isinstance(m.dimension(at, 2 + axis), Const) for axis in range(count)):
+            ends = [_end(m, m.dimension(at, 2 + axis), sizes[axis], strides[axis], pads[axis]) for axis in range(count)]
+            padding = m.sizes([Const(0), Const(0), *map(Const, pads), Const(0), Const(0), *ends])
+            at = m.op("Pad", at, padding, m.constant(-math.inf, at.type.dtype), mode="constant")
+            return m.array(m.op("MaxPool", at, kernel_shape=sizes, strides=strides, pads=[0] * 2 * count), C)
+        whole = _covering(m, at, 2, sizes, strides, pads) if covering else pads * 2
         limit = max(whole[count + i] - sizes[i] + 1 for i in range(count))
         if limit > 0:
             # A window of padding alone.
