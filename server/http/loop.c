@@ -81,7 +81,7 @@ static void hurry(const xcs_loop *loop, xcs_connection *c, uint64_t now)
     c->deadline_ns = c->deadline_ns < until ? c->deadline_ns : until;
 }
 
-static void settle(xcs_loop *loop, xcs_connection *c, bool alive, uint64_t now)
+static void keep_or_end(xcs_loop *loop, xcs_connection *c, bool alive, uint64_t now)
 {
     if (!alive) {
         end_connection(loop, c);
@@ -174,7 +174,7 @@ static void handle_resumed(xcs_loop *loop, uint64_t now)
         } else {
             alive = xcs_connection_continue(c, now);
         }
-        settle(loop, c, alive, now);
+        keep_or_end(loop, c, alive, now);
     }
 }
 
@@ -189,7 +189,7 @@ static void handle_deadlines(xcs_loop *loop, uint64_t now)
     }
     for (xcs_connection *c = loop->first, *next; c != NULL; c = next) {
         next = c->next;
-        settle(loop, c, c->deadline_ns > now || xcs_connection_expire(c, now), now);
+        keep_or_end(loop, c, c->deadline_ns > now || xcs_connection_expire(c, now), now);
     }
     if (loop->listen_again_ns != 0 && loop->listen_again_ns < loop->until_ns)
         loop->until_ns = loop->listen_again_ns;
@@ -230,7 +230,7 @@ static void handle_event(xcs_loop *loop, const struct epoll_event *event, uint64
         accept_or_pause(loop, (int)event->data.u64 - 1, now);
     } else {
         xcs_connection *c = event->data.ptr;
-        settle(loop, c, xcs_connection_handle(c, event->events, now), now);
+        keep_or_end(loop, c, xcs_connection_handle(c, event->events, now), now);
     }
 }
 

@@ -102,6 +102,32 @@ check test "$(post --unix-socket admin.sock http://x/v2/repository/models/double
 stop
 check test ! -e admin.sock
 
+# The sandbox: no new privileges, a filter of system calls, and no files outside of the directories of the models.
+mkdir inside outside
+cp doubles.xcvm inside/model.xcvm
+cp triples.xcvm outside/model.xcvm
+start doubles=inside/model.xcvm --http 127.0.0.1:0
+check grep -q '^NoNewPrivs:.*1$' "/proc/$server/status"
+check grep -q '^Seccomp:.*2$' "/proc/$server/status"
+if ! grep -q 'no Landlock' .err; then
+    ln -s ../outside/model.xcvm new.xcvm && mv new.xcvm inside/model.xcvm
+    check test "$(post "http://$address/v2/repository/models/doubles/load")" = 400
+    check test "$(get /v2/models/doubles/ready | grep -c '"ready":true')" = 1
+    cp triples.xcvm new.xcvm && mv new.xcvm inside/model.xcvm
+    check test "$(post "http://$address/v2/repository/models/doubles/load")" = 200
+fi
+stop
+start doubles.xcvm --http 127.0.0.1:0 --no-sandbox
+check grep -q '^Seccomp:.*0$' "/proc/$server/status"
+stop
+
+# A full disk for the log does not stop the service.
+if [ -w /dev/full ]; then
+    start doubles.xcvm --http 127.0.0.1:0 --access-log /dev/full
+    client full_log
+    stop
+fi
+
 # Reload under load: a broken file keeps the old model, a good one replaces it, and no request fails.
 cp doubles.xcvm model.xcvm
 start doubles=model.xcvm --http 127.0.0.1:0 --drain-ms 600000

@@ -368,6 +368,12 @@ def case_key(key):
     check(request("POST", "/v2/repository/models/doubles/unload", headers={"X-API-Key": key})[0] == 403, "--no-admin")
 
 
+def case_full_log():
+    """Requests are answered although no line of the log can be written."""
+    for _ in range(20):
+        check(infer("doubles", [x([1, 2])])[0] == 200, "a request with a full disk")
+
+
 def case_repository():
     """Load, unload and index."""
     check(json.loads(request("POST", "/v2/repository/index")[2])[0]["state"] == "READY", "index")

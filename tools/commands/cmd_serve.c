@@ -8,6 +8,7 @@
 #include "run/program.h"
 #include "serve/config.h"
 #include "serve/repository.h"
+#include "serve/sandbox.h"
 #include "serve/systemd.h"
 
 #include <xcvm/server_grpc.h>
@@ -25,7 +26,7 @@
 struct serve_flags {
     struct program_flags program;
     const char *http, *grpc, *admin, *api_key_file, *access_log, *config;
-    bool insecure, no_admin, inexact_batches;
+    bool insecure, no_admin, no_sandbox, inexact_batches;
     int64_t workers, sessions, threads, connections;
     int64_t queue, max_batch, batch_delay_us, request_timeout_ms, clients, client_idle_s, drain_ms;
     uint64_t queue_bytes, body_limit, model_memory, memory;
@@ -44,6 +45,8 @@ static const struct option serving_options[] = {
      "allow an address that other machines can reach without an API key"},
     {"no-admin", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, no_admin), 0, 0,
      "refuse requests to load or unload models"},
+    {"no-sandbox", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, no_sandbox), 0, 0,
+     "do not restrict the process to reading its models and to the system calls of a server"},
     {"access-log", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, access_log), 0, 0,
      "append a line of JSON for each request; \"-\": standard output"},
     {"config", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, config), 0, 0,
@@ -274,6 +277,21 @@ static int start_grpc(struct service *service)
     return report_address(&error);
 }
 
+static void restrict_files(const struct service *service)
+{
+    const struct serve_flags *f = service->flags;
+    const char *sockets[4] = {NULL};
+    size_t count = 0;
+    if (strncmp(f->http, "unix:", 5) == 0)
+        sockets[count++] = f->http;
+    if (f->grpc != NULL && strncmp(f->grpc, "unix:", 5) == 0)
+        sockets[count++] = f->grpc;
+    if (f->admin != NULL)
+        sockets[count++] = f->admin;
+    if (!sandbox_restrict_files(service->operands, sockets))
+        report_line("the kernel has no Landlock, so files are not restricted");
+}
+
 static int start(struct service *service)
 {
     const xcs_server_options options = {
@@ -282,13 +300,20 @@ static int start(struct service *service)
     int code = read_api_key(service);
     if (code == EXIT_OK)
         code = open_log(service);
+    /* Before threads are created, which inherit the restriction. */
+    if (code == EXIT_OK && !service->flags->no_sandbox)
+        restrict_files(service);
     if (code == EXIT_OK && xcs_server_create(&options, &service->server, &error) != XCVM_OK)
         code = report_error(NULL, &error);
     if (code == EXIT_OK)
         code = load_models(service, true);
     if (code == EXIT_OK)
         code = start_http(service);
-    return code == EXIT_OK ? start_grpc(service) : code;
+    if (code == EXIT_OK)
+        code = start_grpc(service);
+    if (code == EXIT_OK && !service->flags->no_sandbox && !sandbox_restrict_calls())
+        report_line("the kernel has no seccomp, so system calls are not restricted");
+    return code;
 }
 
 /* ---- Signals ---- */
@@ -388,7 +413,7 @@ static const struct example examples[] = {
     {"models/ --access-log - --max-batch 8", "serve every model of a directory, with a log"},
     {"prog.bin --grpc 127.0.0.1:8001", "serve gRPC as well"},
     {"prog.bin --http 0.0.0.0:8000 --api-key-file key.txt", "serve other machines"},
-    {"models/ --admin /run/xcvm/admin", "load and unload models at a socket of their own"},
+    {"models/ --admin admin.sock", "load and unload models at a socket of their own"},
     {"--config serve.conf", "read models and options from a file"},
 };
 

@@ -1,0 +1,15 @@
+/* What a server cannot do any more, so that a fault in it harms less. */
+#ifndef XCVM_TOOLS_SERVE_SANDBOX_H
+#define XCVM_TOOLS_SERVE_SANDBOX_H
+
+#include "cli/options.h"
+
+/* Restricts the files of this thread and of those that it creates (Landlock): the process reads the directories of the
+ * operands and of the system, and changes nothing but Unix sockets in the directories of `sockets` ("unix:PATH" or a
+ * path; NULL ends the list). Returns false if the kernel cannot. */
+bool sandbox_restrict_files(const struct arguments *operands, const char *const *sockets);
+/* Refuses system calls of all threads that a server does not need, such as execve, ptrace and mount (seccomp). Returns
+ * false if the kernel cannot. */
+bool sandbox_restrict_calls(void);
+
+#endif
