@@ -127,6 +127,16 @@ if [ -w /dev/full ]; then
     client full_log
     stop
 fi
+# So does a log at the limit of file sizes. Later lines are whole.
+ulimit -S -f 2
+start doubles.xcvm --http 127.0.0.1:0 --access-log short.jsonl
+client full_log
+check test "$(wc -c <short.jsonl)" -le 2048
+: >short.jsonl
+client full_log
+stop
+ulimit -S -f unlimited
+check sh -c "grep -v '^\$' short.jsonl | head -n 3 | grep -c '}\$' | grep -qx 3"
 
 # Reload under load: a broken file keeps the old model, a good one replaces it, and no request fails.
 cp doubles.xcvm model.xcvm

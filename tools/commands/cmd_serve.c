@@ -112,8 +112,9 @@ struct service {
     const struct arguments *operands;
     xcs_server *server;
     xcs_http *http;
-    xcs_grpc *grpc; /* NULL: none */
-    int log;        /* descriptor; -1: none */
+    xcs_grpc *grpc;  /* NULL: none */
+    int log;         /* descriptor; -1: none */
+    bool log_is_cut; /* its last line has no end; atomic, because the servers share the log */
     char *api_key;
 };
 
@@ -228,8 +229,13 @@ static int open_log(struct service *service)
 
 static bool append_to_log(void *user, const void *bytes, size_t count)
 {
-    const struct service *service = user;
-    return write(service->log, bytes, count) == (ssize_t)count;
+    struct service *service = user;
+    if (__atomic_load_n(&service->log_is_cut, __ATOMIC_RELAXED) && write(service->log, "\n", 1) == 1)
+        __atomic_store_n(&service->log_is_cut, false, __ATOMIC_RELAXED);
+    const ssize_t written = write(service->log, bytes, count);
+    if (written > 0 && (size_t)written < count)
+        __atomic_store_n(&service->log_is_cut, true, __ATOMIC_RELAXED);
+    return written == (ssize_t)count;
 }
 
 /* Reports why a server cannot be started at its address. */
@@ -327,6 +333,7 @@ static void block_signals(sigset_t *signals)
     /* Before threads are created, which inherit the mask. */
     pthread_sigmask(SIG_BLOCK, signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log at the limit of file sizes */
 }
 
 /* Serves until SIGTERM or SIGINT. SIGHUP reloads. */
