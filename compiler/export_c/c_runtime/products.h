@@ -33,6 +33,8 @@ static void xc_matmul_value(const value_t *a, const value_t *b, value_t *y, size
 enum { XC_TILE_BLOCKS = XC_OUTPUT_BLOCKS, XC_TILE_SUMS = 24, XC_TILE_PIXELS = 12 };
 #elif XCVM_LANES == 8
 enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 6 };
+#elif defined(__wasm__)
+enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 8, XC_TILE_PIXELS = 2 };
 #elif XCVM_LANES == 4
 enum { XC_TILE_BLOCKS = 1, XC_TILE_SUMS = 12, XC_TILE_PIXELS = 3 };
 #else

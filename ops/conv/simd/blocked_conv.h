@@ -20,6 +20,13 @@ enum { XCVM_UNROLL_4 = 1, XCVM_UNROLL_8 = 1, XCVM_UNROLL_16 = 1, XCVM_UNROLL_24 
 #define XCVM_TILE_FUNCTION XCVM_INLINE
 enum { XCVM_UNROLL_4 = 4, XCVM_UNROLL_8 = 8, XCVM_UNROLL_16 = 16, XCVM_UNROLL_24 = 24 };
 #endif
+/* Unrolling of loops over channels. For WebAssembly, clang would load the operands of all copies first, for which the
+ * engine has no registers. */
+#if defined(__wasm__)
+enum { XCVM_UNROLL_CHANNELS = 1 };
+#else
+enum { XCVM_UNROLL_CHANNELS = XCVM_UNROLL_4 };
+#endif
 
 /* Spatial axes: an image is a plane, or a stack of slices, each a plane. */
 enum { XCVM_BLOCKED_HEIGHT, XCVM_BLOCKED_WIDTH, XCVM_BLOCKED_DEPTH, XCVM_BLOCKED_AXES };

@@ -30,7 +30,7 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t bloc
             for (const size_t end = xcvm_min(step + at.g->chain, at.g->steps); step < end; step++) {
                 const float *from = at.x + at.point * at.g->x_point + step * at.g->x_step;
                 const float *const last = from + (step + 1 < at.g->steps ? BLOCK : at.g->last);
-#pragma GCC unroll XCVM_UNROLL_4
+#pragma GCC unroll XCVM_UNROLL_CHANNELS
                 for (; from < last; from++, filters += BLOCK) {
                     xcvm_lanes filter[XCVM_PRODUCT_BLOCKS * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8

@@ -36,7 +36,7 @@ TILES_ATTRIBUTE XCVM_TILE_FUNCTION void TILES_FUNCTION(tile)(const xcvm_blocked_
         for (size_t s = at.chain > 0 ? at.g->chain_ends[at.chain - 1] : 0; s < end; s++) {
             const float *from = at.x + at.g->offsets[s], *const last = from + at.g->lengths[s];
             const float *w = at.g->w + at.g->filters[s];
-#pragma GCC unroll XCVM_UNROLL_4
+#pragma GCC unroll XCVM_UNROLL_CHANNELS
             for (; from < last; from++, w += BLOCK) {
                 TILES_LANES filter[4 * VECTORS];
 #pragma GCC unroll XCVM_UNROLL_8

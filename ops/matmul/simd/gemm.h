@@ -21,6 +21,10 @@ enum { XCVM_GEMM_ROWS = 8, XCVM_GEMM_TALL = 16 };
 #elif defined(__aarch64__)
 #define XCVM_GEMM_VECTORS 4
 enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };
+#elif defined(__wasm__)
+/* Engines have 15 registers on x86, and clang loads operands early. With 12 sums, some are in memory. */
+#define XCVM_GEMM_VECTORS 2
+enum { XCVM_GEMM_ROWS = 4, XCVM_GEMM_TALL = 8 };
 #else
 #define XCVM_GEMM_VECTORS 2
 enum { XCVM_GEMM_ROWS = 6, XCVM_GEMM_TALL = 12 };

@@ -34,6 +34,8 @@ typedef struct xcvm_gemm_tile {
     X(12, 1) \
     X(6, 4) X(6, 3) X(6, 2) X(6, 1) X(4, 4) X(4, 3) X(4, 2) X(4, 1) \
     X(2, 4) X(2, 3) X(2, 2) X(2, 1) X(1, 4) X(1, 3) X(1, 2) X(1, 1)
+#elif defined(__wasm__)
+#define XCVM_GEMM_TILE_SIZES(X) X(8, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
 #else
 #define XCVM_GEMM_TILE_SIZES(X) X(12, 1) X(6, 2) X(6, 1) X(4, 2) X(4, 1) X(2, 2) X(2, 1) X(1, 2) X(1, 1)
 #endif
