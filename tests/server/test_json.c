@@ -136,7 +136,7 @@ START_TEST(random_plain_numbers_read)
 {
     uint64_t state = 99;
     size_t read = 0, count = 0;
-    for (int i = 0; i < 200000; i++) {
+    for (int i = 0; i < 40000; i++) {
         char text[64];
         const uint64_t bits = test_random_wide(&state);
         const int digits = (int)(bits % 19) + 1;
