@@ -23,14 +23,15 @@ enum { MOST_ACCEPTED = 64, MOST_EVENTS = 64 };
 
 bool xcs_grpc_hold(xcs_grpc *grpc, size_t *counted, size_t bytes)
 {
-    /* One call may always hold something, or a limit that is too small would refuse all. */
-    const size_t limit = 8 * grpc->options.message_limit;
+    /* A small limit of messages must not refuse many calls at once, nor responses that are longer than requests. One
+     * call may always hold something. */
+    const size_t least = (size_t)256 << 20, limit = 8 * grpc->options.message_limit;
     if (bytes == *counted)
         return true;
     const size_t held = __atomic_add_fetch(&grpc->held, bytes - *counted, __ATOMIC_RELAXED);
     const bool grows = bytes > *counted;
     *counted = bytes;
-    return !grows || held <= limit || held == bytes;
+    return !grows || held <= (limit > least ? limit : least) || held == bytes;
 }
 
 /* ---- Connections ---- */

@@ -4,6 +4,7 @@
 
 #include "server/grpc/descriptors.h"
 #include "server/grpc/framing.h"
+#include "server/grpc/grpc.h"
 #include "server/grpc/infer_read.h"
 #include "server/grpc/infer_write.h"
 #include "server/grpc/protobuf.h"
@@ -386,6 +387,30 @@ START_TEST(announced_tensors)
 }
 END_TEST
 
+/* All calls together hold a limited number of bytes, which does not depend on a small limit of messages. */
+START_TEST(held_bytes)
+{
+    xcs_grpc grpc = {.options.message_limit = 1000};
+    size_t first = 0, second = 0, third = 0;
+    ck_assert(xcs_grpc_hold(&grpc, &first, 200 << 20));
+    ck_assert(xcs_grpc_hold(&grpc, &second, 56 << 20));
+    ck_assert(!xcs_grpc_hold(&grpc, &third, 1));
+    ck_assert(xcs_grpc_hold(&grpc, &third, 0));
+    ck_assert(xcs_grpc_hold(&grpc, &first, 100 << 20)); /* less than before */
+    ck_assert(xcs_grpc_hold(&grpc, &third, 1));
+    (void)xcs_grpc_hold(&grpc, &first, 0);
+    (void)xcs_grpc_hold(&grpc, &second, 0);
+    (void)xcs_grpc_hold(&grpc, &third, 0);
+    ck_assert_uint_eq(grpc.held, 0);
+    ck_assert(xcs_grpc_hold(&grpc, &first, (size_t)1 << 30)); /* alone */
+    grpc = (xcs_grpc){.options.message_limit = (size_t)1 << 30};
+    first = 0;
+    ck_assert(xcs_grpc_hold(&grpc, &first, (size_t)4 << 30));
+    ck_assert(xcs_grpc_hold(&grpc, &second, (size_t)4 << 30));
+    ck_assert(!xcs_grpc_hold(&grpc, &third, 1));
+}
+END_TEST
+
 START_TEST(descriptors)
 {
     static const struct {
@@ -417,5 +442,5 @@ Suite *suite_server_grpc_messages(void);
 Suite *suite_server_grpc_messages(void)
 {
     return SUITE_OF("server_grpc_messages", timeouts, status_messages, frames, bad_frames, requests_in_pieces,
-                    broken_requests, announced_tensors, descriptors);
+                    broken_requests, announced_tensors, held_bytes, descriptors);
 }
