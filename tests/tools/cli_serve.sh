@@ -107,8 +107,10 @@ mkdir inside outside
 cp doubles.xcvm inside/model.xcvm
 cp triples.xcvm outside/model.xcvm
 start doubles=inside/model.xcvm --http 127.0.0.1:0
-check grep -q '^NoNewPrivs:.*1$' "/proc/$server/status"
-check grep -q '^Seccomp:.*2$' "/proc/$server/status"
+if ! grep -q 'no seccomp' .err; then
+    check grep -q '^NoNewPrivs:.*1$' "/proc/$server/status"
+    check grep -q '^Seccomp:.*2$' "/proc/$server/status"
+fi
 if ! grep -q 'no Landlock' .err; then
     ln -s ../outside/model.xcvm new.xcvm && mv new.xcvm inside/model.xcvm
     check test "$(post "http://$address/v2/repository/models/doubles/load")" = 400

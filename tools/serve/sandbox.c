@@ -121,12 +121,23 @@ bool sandbox_restrict_files(const struct arguments *operands, const char *const 
 #define THIS_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
+/* The check for leaks at the end of a process traces it. */
+#if defined(__SANITIZE_ADDRESS__)
+#define IS_TRACED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define IS_TRACED 1
+#endif
+#endif
+
 /* Calls that start programs, inspect other processes, change the system or its name spaces, or load code into the
  * kernel. Anything else may be needed by a library. */
 static const int refused[] = {
+#ifndef IS_TRACED
+    SYS_ptrace,
+#endif
     SYS_execve,
     SYS_execveat,
-    SYS_ptrace,
     SYS_process_vm_readv,
     SYS_process_vm_writev,
     SYS_mount,
