@@ -4,7 +4,8 @@
 # processor and, if this one has AVX2, for x86-64-v3. The available C compilers must compile it without warnings, with
 # additional FLAGs. With a STEP each case is compiled by one compiler for one target and by the other for the other.
 # Refused cases are counted by reason; docs/c-export.md lists instructions without C. The size of vector code is checked
-# with a network of two blocks of outputs.
+# with a network of two blocks of outputs. With STEP "export:N" the C is only written, of every N-th case: a build with
+# sanitizers checks the exporter, not the compilers.
 set -eu
 build=$(cd "$1" && pwd)
 step=${2:-1}
@@ -19,6 +20,14 @@ cd "$folder"
 sed -n '/^## Instructions without C/,$p' "$here/../../docs/c-export.md" | sed -n '/^| ---/,$p' | grep '^| [a-z]' | cut -d '|' -f 3 | tr -d ' ' |
     tr ',' '\n' | sort >listed
 diff listed without || { echo "docs/c-export.md lists other instructions without C (<) than there are (>)" >&2; exit 1; }
+
+case $step in export:*)
+    for target in any x86-64-v3; do
+        "$build/tests/xcvm_export_cases" "$folder" "$target" "${step#export:}" $(find "$here/../ops" -name '*.xcvm' | sort)
+    done
+    exit 0
+    ;;
+esac
 
 compilers=
 for cc in gcc clang; do
