@@ -332,8 +332,8 @@ static xcvm_status check_model(report *r, xcc_module *m, const xcc_model_file *f
     XCVM_TRY(status);
     XCVM_TRY(xcc_training_form_resolve(m));
     if (m->compilation->training_nodes > 0)
-        print(r, "form         training: results of %zu nodes depend on the batch or on random numbers\n",
-              m->compilation->training_nodes);
+        print(r, "form         training: results of %zu %s depend on the batch or on random numbers\n",
+              m->compilation->training_nodes, m->compilation->training_nodes == 1 ? "node" : "nodes");
     xcc_report figures = {.size = sizeof figures};
     xcc_options rest;
     XCVM_TRY(options_left(m, &rest));

@@ -341,14 +341,26 @@ static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *rep
     return XCVM_OK;
 }
 
+/* What an attempt and the next one share. */
+typedef struct attempt {
+    bool open_branches;
+    size_t branches; /* of If, which the attempt has imported */
+    uint64_t deadline_ns;
+} attempt;
+
 /* The model is the caller's memory, or, where path is not NULL, a file. */
-static xcvm_status compile_in(const char *path, const void *model, size_t count, const xcc_options *options,
-                              xcvm_sink sink, xcc_report *report, xcvm_error *error)
+static xcvm_status attempt_compile(const char *path, const void *model, size_t count, const xcc_options *options,
+                                   xcvm_sink sink, xcc_report *report, attempt *a, xcvm_error *error)
 {
     xcc_module m;
     xcc_model_file file = {.dir = NULL};
     xcvm_error_set(error, XCVM_OK, "%s", "");
     xcvm_status status = xcc_module_init(&m, options, error);
+    if (status == XCVM_OK) {
+        m.deadline_ns = a->deadline_ns != 0 ? a->deadline_ns : m.deadline_ns;
+        a->deadline_ns = m.deadline_ns;
+        m.compilation->open_branches = a->open_branches;
+    }
     if (status == XCVM_OK && path != NULL)
         status = xcc_model_file_open(&file, path, &m);
     /* Compilation for inference has no trainable parameters. Import knows this, so that it folds nodes that depend on
@@ -365,7 +377,26 @@ static xcvm_status compile_in(const char *path, const void *model, size_t count,
     if (status == XCVM_OK)
         status = compile_module(&m, sink, report);
     xcc_name_limit(&m, status);
+    a->branches = m.compilation != NULL ? m.compilation->branches : 0;
     xcc_module_release(&m);
+    return status;
+}
+
+/* Passes may find out that a branch of an If is impossible, whose shapes the import did not know. Then branches get
+ * operands of open sizes. If this does not help, the error for the known sizes is more useful. */
+static xcvm_status compile_in(const char *path, const void *model, size_t count, const xcc_options *options,
+                              xcvm_sink sink, xcc_report *report, xcvm_error *error)
+{
+    attempt a = {.open_branches = false};
+    const xcvm_status status = attempt_compile(path, model, count, options, sink, report, &a, error);
+    if (status != XCVM_SHAPE_MISMATCH || a.branches == 0)
+        return status;
+    const xcvm_error first = *error;
+    a.open_branches = true;
+    const xcvm_status second = attempt_compile(path, model, count, options, sink, report, &a, error);
+    if (second == XCVM_OK || second == XCVM_OUT_OF_MEMORY || second == XCVM_OUT_OF_TIME || second == XCVM_CANCELLED)
+        return second;
+    *error = first;
     return status;
 }
 

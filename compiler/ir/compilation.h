@@ -17,6 +17,8 @@ struct xcc_compilation {
 
     /* ---- For later passes and emission ---- */
     xcc_value *loss;       /* that is differentiated, once it is added or found; NULL: an output that options name */
+    bool open_branches;    /* import branches of If with operands of open sizes */
+    size_t branches;       /* imported branches of If that the run decides between */
     const char *optimizer; /* of a training program; NULL: it is none */
     size_t forward_inputs; /* inputs and outputs of the forward, the first ones, where the program has a backward */
     size_t forward_outputs;

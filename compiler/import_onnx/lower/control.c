@@ -1,6 +1,8 @@
 /* Lowering of If and Loop, and loops that other lowerings make. */
 #include "compiler/import_onnx/lower/loop.h"
 
+#include "compiler/ir/compilation.h"
+
 /* Limits: number of loop bodies that one import lowers again before states start with open shapes, and attempts per
  * loop. */
 enum { MOST_ATTEMPTS = 64, ATTEMPTS = 3 };
@@ -117,9 +119,10 @@ static xcvm_status attempt_branch(xcc_lowering *n, const Onnx__GraphProto *graph
     xcc_problem **last = imp->last_problem;
     const size_t problems = imp->problem_count;
     const bool was_unsupported = n->is_unsupported;
-    xcvm_status status = lower_branch(n, graph, branch, false, results);
-    if ((status == XCVM_OK && imp->problem_count == problems) || status == XCVM_OUT_OF_MEMORY ||
-        imp->attempts++ > MOST_ATTEMPTS)
+    xcvm_status status = lower_branch(n, graph, branch, n->m->compilation->open_branches, results);
+    n->m->compilation->branches++;
+    if (n->m->compilation->open_branches || (status == XCVM_OK && imp->problem_count == problems) ||
+        status == XCVM_OUT_OF_MEMORY || imp->attempts++ > MOST_ATTEMPTS)
         return status;
     xcc_problem *noted = *last, **end = imp->last_problem;
     const size_t count = imp->problem_count;

@@ -52,6 +52,14 @@ START_TEST(impossible_branches)
         "opset 13\ninput c bool[]\ninput x f32[2x4]\noutput y\ninit last i64[1] 1\n" BRANCH("four", "4", "1 1 1 1")
             BRANCH("three", "3", "1 1 1") "y = If(c) then_branch=@four else_branch=@three\n",
         "c bool[] 0\nx f32[2x4] 1 2 3 4 5 6 7 8\n", XCVM_SHAPE_MISMATCH, "4");
+    /* Only a pass finds the size, as the shape of the operand is computed. */
+    onnx_expect(
+        "opset 13\ninput c bool[]\ninput z f32[Nx4]\noutput y\ninit last i64[1] 1\ninit zero i64[1] 0\n"
+        "init one i64[1] 1\ninit all i64[1] -1\n" BRANCH("four", "4", "1 1 1 1") BRANCH(
+            "three", "3",
+            "1 1 1") "s = Shape(z)\nn = Slice(s, zero, one)\n"
+                     "f = Concat(n, all) axis=0\nx = Reshape(z, f)\ny = If(c) then_branch=@four else_branch=@three\n",
+        "c bool[] 1\nz f32[2x4] 1 2 3 4 5 6 7 8\n", "y f32[2] 10 26\n");
     /* In a branch of a branch, and with a condition that is known. */
     onnx_expect("opset 13\ninput c bool[]\ninput d bool[]\ninput x f32[2x4]\noutput y\ninit last i64[1] 1\n" BRANCH(
                     "four", "4", "1 1 1 1") BRANCH("three", "3", "1 1 1")
