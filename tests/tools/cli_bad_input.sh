@@ -15,6 +15,22 @@ refused() {
     done
 }
 
+# ---- Messages ----
+
+# Each message is written at once, so that the output of other processes does not come between its parts.
+cat >writes.py <<'X'
+import socket, subprocess, sys
+here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+subprocess.run(sys.argv[1:], stderr=there, check=False)
+here.setblocking(False)
+try:
+    while True:
+        print(repr(here.recv(65536).decode()))
+except BlockingIOError:
+    pass
+X
+check test "$(/usr/bin/python3 writes.py "$xcvm" run none.bin)" = "'xcvm run: none.bin: cannot be opened: No such file or directory\\n'"
+
 # ---- Programs ----
 
 assemble relu.bin <<'X'

@@ -165,6 +165,10 @@ refuse train "$advice/fixed.onnx" -d "$advice/data.npz" -l labels=i1 --loss soft
 err_has 'the model takes batches of 4 examples, not of 8. Leave the size of batches out, or export the model with an open first dimension'
 refuse train "$advice/fixed.onnx" -d "$advice/data.npz" -l labels=i1 --loss softmax_cross_entropy --validation 0.1 -o t.onnx
 err_has 'Keep more examples for validation'
+/usr/bin/python3 -c "import numpy as n; n.savez('left.npz', x=n.ones((6, 3), 'f4'), labels=n.zeros(6, 'i8'))"
+run train "$advice/fixed.onnx" -d left.npz --loss softmax_cross_entropy --epochs 1 --dry-run
+code 0
+err_has "note: the last examples of each epoch are left out, because they do not fill a batch of the model's fixed size"
 
 # ---- Models and weights ----
 

@@ -36,15 +36,6 @@ int exit_code_of(xcvm_status status)
 
 void report_set_command(const char *name) { command_name = name; }
 
-static void start_line(void)
-{
-    fflush(stdout);
-    if (command_name != NULL)
-        fprintf(stderr, "xcvm %s: ", command_name);
-    else
-        fputs("xcvm: ", stderr);
-}
-
 void make_printable(char *text)
 {
     for (; *text != '\0'; text++)
@@ -52,25 +43,27 @@ void make_printable(char *text)
             *text = '?';
 }
 
-static void print_safely(const char *format, va_list arguments)
+/* Writes a line at once, so that the output of other processes does not come between its parts. `more` follows it. */
+static void print_line(const char *more, const char *format, va_list arguments)
 {
-    char *text = NULL;
-    if (vasprintf(&text, format, arguments) < 0) {
-        fputs("out of memory", stderr);
-        return;
+    char *text = NULL, *line = NULL;
+    const bool named = command_name != NULL;
+    fflush(stdout);
+    if (vasprintf(&text, format, arguments) >= 0) {
+        make_printable(text);
+        if (asprintf(&line, "xcvm%s%s: %s\n%s", named ? " " : "", named ? command_name : "", text, more) < 0)
+            line = NULL;
+        free(text);
     }
-    make_printable(text);
-    fputs(text, stderr);
-    free(text);
+    fputs(line != NULL ? line : "xcvm: out of memory\n", stderr);
+    free(line);
 }
 
 void report_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    start_line();
-    print_safely(format, arguments);
-    fputc('\n', stderr);
+    print_line("", format, arguments);
     va_end(arguments);
 }
 
@@ -115,12 +108,12 @@ int report_error(const char *file, const xcvm_error *error)
 int report_usage(const char *format, ...)
 {
     va_list arguments;
+    char more[80];
+    snprintf(more, sizeof more, "Try: xcvm help%s%s\n", command_name != NULL ? " " : "",
+             command_name != NULL ? command_name : "");
     va_start(arguments, format);
-    start_line();
-    print_safely(format, arguments);
+    print_line(more, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "\nTry: xcvm help%s%s\n", command_name != NULL ? " " : "",
-            command_name != NULL ? command_name : "");
     return EXIT_USAGE;
 }
 

@@ -70,7 +70,8 @@ void training_text_report(const xct_fit_report *report, int64_t patience, const 
                           const struct processes *processes)
 {
     if (report->left_over)
-        report_line("the model takes batches of one size alone: what is left of an epoch was not learned from");
+        report_line("note: the last examples of each epoch are left out, because they do not fill a batch of the "
+                    "model's fixed size");
     if (report->end == XCT_END_STOPPED)
         report_line("stopped after step %llu%s%s%s", (unsigned long long)report->steps,
                     report->checkpoint[0] != '\0' ? "; --resume goes on from " : "", report->checkpoint,
