@@ -25,6 +25,7 @@ static xcvm_status init_tape(xcvm_tape *t, const xcvm_tape_options *o, xcvm_erro
     t->kernel.error = &t->error;
     t->kernel.allocator = t->allocator;
     t->kernel.random = &t->random;
+    t->kernel.cancelled = o->cancelled;
     t->check_nan = o->check_nan;
     t->kernel.print = o->print.call;
     t->kernel.print_user = o->print.user;

@@ -212,6 +212,9 @@ xcvm_status tape_op_run_kernel(xcvm_tape *t, const tape_op_record *r, uint32_t p
     XCVM_TRY(allocate_results(t, r, placed));
     const uint64_t begun = t->observer.call != NULL ? tape_op_observe(t, r, 0) : 0;
     XCVM_TRY(t->mode->compute(t, r));
+    /* Short kernels do not poll, but many of them make a long pass. */
+    if (t->kernel.cancelled != NULL)
+        XCVM_TRY(xcvm_kernel_poll(&t->kernel));
     if (t->observer.call != NULL)
         tape_op_observe(t, r, begun);
     if (t->check_nan)

@@ -189,6 +189,8 @@ static xcvm_status make_session(const xct_trainer *t, xct_engine *e, xcvm_error 
     const xcvm_status status = xcvm_session_create(e->program, &session, &e->session, error);
     if (status == XCVM_OUT_OF_MEMORY)
         xcvm_error_prefix(error, "a step does not fit into memory; a smaller batch may");
+    if (status == XCVM_OK)
+        e->session->cancelled_by = t->compile.cancelled;
     return status;
 }
 

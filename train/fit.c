@@ -511,6 +511,10 @@ static bool patience_is_over(const fit *f)
     return f->o.patience > 0 && p->place == 0 && p->patience_epochs >= f->o.patience;
 }
 
+/* Whether a step that was cancelled left everything as it was. Otherwise gradients of some batches are gathered, or
+ * other processes wait. */
+static bool can_stop_in_step(const fit *f) { return f->o.accumulate <= 1 && ranks_of(f) <= 1; }
+
 static xcvm_status go(fit *f)
 {
     xct_position *p = &f->t->position;
@@ -520,7 +524,12 @@ static xcvm_status go(fit *f)
     f->end = XCT_END_DONE;
     for (bool more = true; p->step < f->steps && !patience_is_over(f);) {
         const double factor = rate_factor(f);
-        XCVM_TRY(take_step(f, &batch, &more, factor));
+        const xcvm_status status = take_step(f, &batch, &more, factor);
+        if (status == XCVM_CANCELLED && can_stop_in_step(f)) {
+            f->end = XCT_END_STOPPED;
+            break;
+        }
+        XCVM_TRY(status);
         if (!more)
             break;
         const bool ended = epoch_ends(f, &batch);

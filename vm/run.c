@@ -171,7 +171,7 @@ static xcvm_status run_loop(xcvm_session *s, uint64_t fuel)
     const bool limited = fuel != 0;
     for (size_t pc = 0, next;; pc = next) {
         xcvm_status status = XCVM_OK;
-        if (__atomic_load_n(&s->cancelled, __ATOMIC_RELAXED) != 0 || s->kernel.deadline_ns != 0)
+        if (__atomic_load_n(s->kernel.cancelled, __ATOMIC_RELAXED) != 0 || s->kernel.deadline_ns != 0)
             status = xcvm_kernel_poll(&s->kernel);
         if (status == XCVM_OK && pc >= stop)
             return stop < end ? run_tail(s, limited, fuel) : XCVM_OK;
@@ -202,7 +202,7 @@ void xcvm_session_begin(xcvm_session *s, uint64_t timeout_ns, xcvm_error *error)
 {
     xcvm_kernel *k = &s->kernel;
     k->error = error;
-    k->cancelled = &s->cancelled;
+    k->cancelled = s->cancelled_by != NULL ? s->cancelled_by : &s->cancelled;
     k->deadline_ns = xcvm_clock_deadline(timeout_ns);
     /* Cleared, so that the status in it shows whether a kernel has written a message. */
     xcvm_error_set(error, XCVM_OK, "%s", "");

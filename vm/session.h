@@ -42,7 +42,8 @@ struct xcvm_session {
     size_t block_bytes; /* size of this struct and all arrays */
     xcvm_kernel kernel;
     uint64_t random;
-    uint32_t cancelled; /* atomic */
+    uint32_t cancelled;           /* atomic */
+    const uint32_t *cancelled_by; /* a flag that ends runs instead; atomic. NULL: `cancelled` does */
     bool strict_types;
     bool flush_subnormals;
     bool has_results;         /* the last run succeeded */

@@ -73,6 +73,7 @@ static xcvm_status look(quantizer *q, xcvm_value *const *inputs, size_t batch)
         xcc_quant_tensor *t = q->tensors[i];
         if (!t->quantized || t->constant != NULL)
             continue;
+        XCVM_TRY(xcc_poll_now(&q->m));
         XCVM_TRY(see(q, t, xcc_compiled_tensor(q, t, inputs), batch));
     }
     return XCVM_OK;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/value.h"
+#include "vm/session.h"
 
 #include <string.h>
 
@@ -27,7 +28,8 @@ xcvm_status xcc_compiled_open(quantizer *q, const xcvm_bytes *model, xcc_compile
                            .allocator = q->m.allocator,
                            .dims = q->o.dims,
                            .dim_count = q->o.dim_count,
-                           .optimization = 2};
+                           .optimization = 2,
+                           .cancelled = q->o.cancelled};
     XCVM_TRY(time_left(q, &options.limits.timeout_ns));
     const xcvm_status status =
         xcc_compile(model->at, model->count, &options, (xcvm_sink){xcvm_bytes_sink, &compiled->bytes}, NULL, error);
@@ -40,7 +42,9 @@ xcvm_status xcc_compiled_open(quantizer *q, const xcvm_bytes *model, xcc_compile
                                           .threads = q->o.threads,
                                           .memory_limit = q->o.memory_limit};
     XCVM_TRY(xcvm_program_load(compiled->bytes.at, compiled->bytes.count, &load, &compiled->program, error));
-    return xcvm_session_create(compiled->program, &session, &compiled->session, error);
+    XCVM_TRY(xcvm_session_create(compiled->program, &session, &compiled->session, error));
+    compiled->session->cancelled_by = q->o.cancelled;
+    return XCVM_OK;
 }
 
 void xcc_compiled_close(xcc_compiled_model *compiled)

@@ -229,7 +229,8 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     q->compiler = (xcc_options){.size = sizeof q->compiler,
                                 .allocator = allocator,
                                 .limits.memory_bytes = o.memory_limit,
-                                .limits.timeout_ns = o.timeout_ns};
+                                .limits.timeout_ns = o.timeout_ns,
+                                .cancelled = o.cancelled};
     xcc_model_file file = {.dir = NULL};
     xcvm_status status = xcc_module_init(&q->m, &q->compiler, &q->error);
     if (status == XCVM_OK) {

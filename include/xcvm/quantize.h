@@ -100,6 +100,8 @@ typedef struct xcc_quantizer_options {
     /* Measures the harm of each node, and the outputs with 1, 2, ... of the most harmful nodes in float, until the
      * bounds hold, or without a bound for all nodes. Needs data. */
     bool sensitivity;
+    /* Nonzero ends a call with CANCELLED. Another thread or a signal handler may set it. NULL: never. */
+    const uint32_t *cancelled;
 } xcc_quantizer_options;
 
 /* Calibration data of `batch_count` batches, read in order, several times. `read` stores a tensor per model input, with

@@ -123,6 +123,9 @@ typedef struct xcvm_tape_options {
     xcvm_tape_mode mode;
     bool check_nan;         /* fail a call that creates a NaN */
     xcvm_batching batching; /* of a lazy tape */
+    /* Nonzero makes running calls fail with CANCELLED. Read atomically; another thread or a signal handler may set it.
+     * NULL: never. */
+    const uint32_t *cancelled;
 } xcvm_tape_options;
 
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_tape_create(const xcvm_tape_options *options, xcvm_tape **tape,

@@ -34,8 +34,10 @@ typedef struct xct_plan_visitor {
 
 typedef struct xct_trainer_options {
     size_t size;
-    /* Compile options; borrowed until the trainer is destroyed. `train` is required. `loss`, `limits`, `training`
-     * and `gradients.wrt` apply. `recompute` is planned per batch size. A `loss` without parentheses uses `label`. */
+    /* Compile options; borrowed until the trainer is destroyed. `train` is required. `loss`, `limits`, `training`,
+     * `gradients.wrt` and `cancelled` apply. `recompute` is planned per batch size. A `loss` without parentheses uses
+     * `label`. `cancelled` also ends a step. A training then ends as after xct_trainer_stop, or with CANCELLED where it
+     * cannot: in a validation, with gathered gradients, and with several processes. */
     const xcc_options *compile;
     /* Input of the labels; NULL: "labels" for an added loss, else the last input. */
     const char *label;

@@ -89,6 +89,7 @@ static xcvm_status load(xcvm_tape *t, const tape_schedule *s, const xcvm_bytes *
     XCVM_TRY(xcvm_program_load(b->at, b->count, &how, &p->program, &t->error));
     XCVM_TRY(xcvm_session_create(p->program, &options, &p->session, &t->error));
     xcvm_session_lend_kernel(p->session, &t->kernel);
+    p->session->cancelled_by = t->kernel.cancelled;
     return XCVM_OK;
 }
 

@@ -131,6 +131,8 @@ static xcvm_status fill(xct_loader *l, slot *s, size_t count, xcvm_error *error)
         uint64_t row;
         xct_order_find(l->order, l->epoch, l->place + i, &shard, &row);
         XCVM_TRY(xct_reader_read(l->reader, shard, row, s->memory, i - from, error));
+        if (__atomic_load_n(&l->stop, __ATOMIC_RELAXED))
+            return xcvm_error_set(error, XCVM_CANCELLED, "nobody waits for the batch any more");
     }
     xcvm_value *const *values;
     XCVM_TRY(tensors(l, s, to - from, &values, error));
@@ -225,7 +227,7 @@ void xct_loader_destroy(xct_loader *l)
         return;
     if (l->running) {
         pthread_mutex_lock(&l->mutex);
-        l->stop = true;
+        __atomic_store_n(&l->stop, true, __ATOMIC_RELAXED);
         pthread_cond_signal(&l->changed);
         pthread_mutex_unlock(&l->mutex);
         pthread_join(l->thread, NULL);
