@@ -18,7 +18,8 @@ PyObject *capi_create(module_state *state)
                     .dtype_from_numpy_name = dtype_from_numpy_name,
                     .trash_empty = trash_empty,
                     .interrupt_begin = interrupt_begin_flag,
-                    .interrupt_end = interrupt_end_flag};
+                    .interrupt_end = interrupt_end_flag,
+                    .interrupt_raises = interrupt_raises};
     PyObject *capsule = PyCapsule_New(table, CAPI_NAME, destroy_capi);
     if (capsule == NULL)
         PyMem_Free(table);

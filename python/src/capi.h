@@ -18,6 +18,7 @@ typedef struct capi {
     void (*trash_empty)(trash_list *trash);
     void (*interrupt_begin)(interrupt_scope *interruption, uint32_t *flag);
     void (*interrupt_end)(const interrupt_scope *interruption);
+    bool (*interrupt_raises)(module_state *state);
 } capi;
 
 #endif

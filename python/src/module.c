@@ -213,6 +213,9 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->name_dlpack_device);
     Py_CLEAR(state->name_dtype);
     Py_CLEAR(state->name_name);
+    Py_CLEAR(state->get_signal);
+    Py_CLEAR(state->default_handler);
+    Py_CLEAR(state->interrupt_number);
     return 0;
 }
 

@@ -33,6 +33,7 @@ typedef struct trash_list trash_list;
 typedef struct module_state {
     PyTypeObject *tensor_type, *program_type, *session_type, *parameter_type;
     PyObject *name_array_interface, *name_dlpack, *name_dlpack_device, *name_dtype, *name_name;
+    PyObject *get_signal, *default_handler, *interrupt_number; /* NULL until interrupt_raises needs them */
     trash_list *trash;
     _Atomic uint64_t copied_bytes; /* elements of inputs and outputs that were copied */
 } module_state;
@@ -240,6 +241,8 @@ void interrupt_end(const interrupt_scope *interruption);
 /* The flag must live until the end, which waits for handlers that use it. */
 void interrupt_begin_flag(interrupt_scope *interruption, uint32_t *flag);
 void interrupt_end_flag(const interrupt_scope *interruption);
+/* Whether Ctrl-C raises KeyboardInterrupt: the handler of SIGINT is Python's (handler.c). */
+bool interrupt_raises(module_state *state);
 /* Waits until no signal handler uses a session any more. Call it before a session is destroyed. */
 void interrupt_wait(void);
 /* Notes the thread that started the process, if that is the calling one. Saves other threads a call of the kernel each

@@ -80,6 +80,85 @@ class Process(unittest.TestCase):
         )
         self.assertEqual(self.check(code), "enough 1")
 
+    # Work of seconds in each of several calls, and a thread that counts while the main one works.
+    TAPE = (
+        "import os, signal, threading, time\nimport numpy as np\nimport xcvm\n"
+        "x = xcvm.parameter(np.random.default_rng(0).normal(size=(300, 300)).astype('f') / 18)\n"
+        "def chain(x, n):\n    y = x\n    for _ in range(n): y = xcvm.matmul(y, x)\n    return xcvm.sum(y)\n"
+        "once = xcvm.static(lambda x: chain(x, 4))\n"
+        "def forever(call):\n    while True: call()\n"
+    )
+
+    def test_interrupt_ends_tape_calls(self):
+        code = self.TAPE + (
+            "def lazily():\n    with xcvm.lazy():\n        return float(chain(xcvm.asarray(np.asarray(x.detach())), 20))\n"
+            "loss = chain(x, 10)\n"
+            "for call in (lambda: loss.backward(retain_graph=True), lambda: chain(x.detach(), 20), lambda: once(x), lazily):\n"
+            "    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "    try: forever(call)\n    except KeyboardInterrupt: print('interrupted')\n"
+            "x.grad = None\nxcvm.sum(x * 2).backward()\n"
+            "print(float(x.grad[0, 0]))"
+        )
+        self.assertEqual(self.check(code), "\n".join(["interrupted"] * 4 + ["2.0"]))
+
+    def test_other_threads_go_on_during_tape_calls(self):
+        code = self.TAPE + (
+            "import sys\nsys.setswitchinterval(1000)\n"  # the lock changes hands only where it is released
+            "loss = chain(x, 20)\nseen = []\n"
+            "for call in (loss.backward, lambda: chain(x.detach(), 20)):\n"
+            "    begun, go_on = threading.Event(), threading.Event()\n"
+            "    def other():\n        begun.set(); go_on.wait(); seen.append('other')\n"
+            "    thread = threading.Thread(target=other); thread.start(); begun.wait()\n"
+            "    go_on.set(); call(); seen.append('call'); thread.join()\n"
+            "print(seen)"
+        )
+        self.assertEqual(self.check(code), "['other', 'call', 'other', 'call']")
+
+    def test_callbacks_while_the_lock_is_released(self):
+        code = self.TAPE + (
+            "names = []\nloss = chain(x, 3)\n"
+            "x.add_hook(lambda gradient: names.append(float(gradient[0, 0]) == float(gradient[0, 0])))\n"
+            "x.tape.set_observer(lambda *event: names.append(event[0]))\n"
+            "loss.backward()\nxcvm.matmul(x.detach(), x.detach())\nx.tape.set_observer(None)\n"
+            "print(True in names, 'MatMul' in names)\n"
+            "def fail(gradient): raise RuntimeError('in the hook')\n"
+            "loss = chain(x, 3)\nx.add_hook(fail)\n"
+            "try: loss.backward()\nexcept RuntimeError as error: print(error)"
+        )
+        self.assertEqual(self.check(code), "True True\nin the hook")
+
+    WORK = (
+        "import os, signal, tempfile, threading, time\nimport numpy as np\nimport xcvm\nfrom onnx import helper, numpy_helper\n"
+        "g = np.random.default_rng(0)\nnames = ['x', *'abcdef']\n"
+        "nodes = [helper.make_node('MatMul', [a, 'w' + b], [b]) for a, b in zip(names, names[1:])]\n"
+        "weights = [numpy_helper.from_array((g.normal(size=(256, 256)) / 16).astype('f'), 'w' + b) for b in names[1:]]\n"
+        "ends = [helper.make_tensor_value_info(name, 1, ['n', 256]) for name in 'xf']\n"
+        "graph = helper.make_graph(nodes, 'g', ends[:1], ends[1:], weights)\n"
+        "model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 13)], ir_version=8).SerializeToString()\n"
+        "x = g.normal(size=(2000, 256)).astype('f')\n"
+        "def train(**options): return xcvm.train(model, data={'x': x, 'labels': x}, loss='mse', optimizer='sgd:lr=1e-6', **options)\n"
+    )
+
+    def test_interrupt_ends_quantization_and_training(self):
+        code = self.WORK + (
+            "folder = tempfile.mkdtemp()\n"
+            "for call in (lambda: xcvm.quantize(model, data=({'x': x} for _ in range(10000))), lambda: train(batch=2000, epochs=10000, checkpoint=folder)):\n"
+            "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "    try: call(); print('finished')\n    except KeyboardInterrupt: print('interrupted')\n"
+            "print(len(os.listdir(folder)) > 0)"
+        )
+        self.assertEqual(self.check(code), "interrupted\ninterrupted\nTrue")
+
+    def test_a_handler_that_raises_nothing_lets_training_go_on(self):
+        code = self.WORK + (
+            "seen = []\nsignal.signal(signal.SIGINT, lambda *a: seen.append(1))\n"
+            "threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+            "steps = 0\n"
+            "while not seen:\n    trained = train(batch=100, epochs=2)\n    steps += 1\n"
+            "print(seen, steps > 0)"
+        )
+        self.assertEqual(self.check(code), "[1] True")
+
     def test_interrupt_after_short_runs(self):
         code = (
             "import os, signal, threading, time\nfrom support import *\n"

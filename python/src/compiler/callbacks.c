@@ -36,6 +36,25 @@ void callbacks_end(const compiler_state *state, compiler_callbacks *self)
     state->api->interrupt_end(&self->interruption);
 }
 
+void callbacks_begin_once(const compiler_state *state, compiler_callbacks *self)
+{
+    __atomic_store_n(&self->cancelled, 0, __ATOMIC_RELAXED);
+    self->armed = state->api->interrupt_raises(state->api->state);
+    if (self->armed)
+        state->api->interrupt_begin(&self->interruption, &self->cancelled);
+    self->thread = PyEval_SaveThread();
+}
+
+void callbacks_end_once(const compiler_state *state, compiler_callbacks *self)
+{
+    PyEval_RestoreThread(self->thread);
+    if (!self->armed)
+        return;
+    state->api->interrupt_end(&self->interruption);
+    if (self->cancelled != 0 && self->failure[0] == NULL && PyErr_CheckSignals() < 0)
+        callbacks_fail(self);
+}
+
 bool callbacks_repeat(compiler_callbacks *self, xcvm_status status)
 {
     if (status != XCVM_CANCELLED || self->failure[0] != NULL)

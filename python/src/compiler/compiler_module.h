@@ -36,6 +36,7 @@ typedef struct compiler_callbacks {
     PyObject *failure[3];                    /* the first exception of a callback */
     interrupt_scope interruption;
     uint32_t cancelled; /* set by Ctrl-C */
+    bool armed;         /* Ctrl-C cancels the call */
 } compiler_callbacks;
 
 /* Reads a dict of callables. Returns -1 with an exception. */
@@ -47,6 +48,10 @@ void callbacks_leave(compiler_callbacks *callbacks);
 /* Begin and end a call of the library on the options of callbacks_use. Ctrl-C on the main thread cancels it. */
 void callbacks_begin(const compiler_state *state, compiler_callbacks *callbacks);
 void callbacks_end(const compiler_state *state, compiler_callbacks *callbacks);
+/* The same for calls that cannot be repeated: Ctrl-C cancels them only where it raises KeyboardInterrupt, which the end
+ * keeps. */
+void callbacks_begin_once(const compiler_state *state, compiler_callbacks *callbacks);
+void callbacks_end_once(const compiler_state *state, compiler_callbacks *callbacks);
 /* Returns true if a cancelled call must be repeated, because the program's handler of the signal raised nothing. */
 bool callbacks_repeat(compiler_callbacks *callbacks, xcvm_status status);
 /* Keeps the current exception for the end of the call. */

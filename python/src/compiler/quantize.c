@@ -178,9 +178,9 @@ static PyObject *quantize(quantization *self, const model_source *source, xcc_qu
 {
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
     const char *path = source->path != NULL ? PyBytes_AsString(source->path) : NULL;
-    self->callbacks.thread = PyEval_SaveThread();
+    callbacks_begin_once(self->state, &self->callbacks);
     const xcvm_status created = create(source, path, options, &self->quantizer, &error);
-    PyEval_RestoreThread(self->callbacks.thread);
+    callbacks_end_once(self->state, &self->callbacks);
     if (created != XCVM_OK || self->callbacks.failure[0] != NULL)
         return callbacks_raise(self->state, &self->callbacks, &error);
     const capi *api = self->state->api;
@@ -193,11 +193,11 @@ static PyObject *quantize(quantization *self, const model_source *source, xcc_qu
     byte_buffer model = {0};
     if (data != NULL && (data == Py_None || PyArg_ParseTuple(data, "nO;prepare", &count, &self->read))) {
         const xcc_calibration calibration = {.batch_count = (size_t)count, .read = read_batch, .user = self};
-        self->callbacks.thread = PyEval_SaveThread();
+        callbacks_begin_once(self->state, &self->callbacks);
         xcvm_status status = xcc_quantizer_run(self->quantizer, data != Py_None ? &calibration : NULL, &error);
         if (status == XCVM_OK)
             status = xcc_quantizer_save(self->quantizer, byte_buffer_sink(&model), &error);
-        PyEval_RestoreThread(self->callbacks.thread);
+        callbacks_end_once(self->state, &self->callbacks);
         if (status != XCVM_OK || self->callbacks.failure[0] != NULL)
             callbacks_raise(self->state, &self->callbacks, &error);
         else
@@ -223,6 +223,7 @@ PyObject *compiler_quantize(PyObject *module, PyObject *args)
     if (option_memory_read(&memory, table, COUNT_OF(table), &options, dict, "quantize") == 0 &&
         callbacks_read(&self.callbacks, functions) == 0 && model_source_read(&source, model) == 0) {
         options.progress = (xcc_progress){report_progress, &self};
+        options.cancelled = &self.callbacks.cancelled;
         result = quantize(&self, &source, &options, prepare);
     }
     xcc_quantizer_destroy(self.quantizer);

@@ -170,6 +170,8 @@ static void report_progress(void *user, const xct_progress *p)
     }
     if (PyErr_Occurred() != NULL || PyErr_CheckSignals() < 0) {
         callbacks_fail(&self->callbacks);
+        __atomic_store_n(&self->callbacks.cancelled, 0,
+                         __ATOMIC_RELAXED); /* it stops where a checkpoint can be written */
         xct_trainer_stop(self->trainer);
     } else if (result == Py_False) {
         xct_trainer_stop(self->trainer);
@@ -228,10 +230,10 @@ static PyObject *trainer_fit(trainer_object *self, PyObject *args)
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         options.validation = validation != Py_None ? ((dataset_object *)validation)->dataset : NULL;
         options.progress = (xct_progress_visitor){report_progress, self};
-        self->callbacks.thread = PyEval_SaveThread();
+        callbacks_begin_once(self->state, &self->callbacks);
         const xcvm_status status =
             xct_trainer_fit(self->trainer, ((dataset_object *)data)->dataset, &options, &report, &error);
-        PyEval_RestoreThread(self->callbacks.thread);
+        callbacks_end_once(self->state, &self->callbacks);
         result = leave(self, status, &error, status == XCVM_OK ? fit_report(&report) : NULL);
     }
     option_memory_release(&memory);
@@ -262,10 +264,10 @@ static PyObject *run_batch(trainer_object *self, PyObject *arrays, const xct_ste
         xct_result numbers = {.size = sizeof numbers};
         xcvm_error error = {.status = XCVM_OK, .pc = -1};
         const xcvm_value *const *batch = (const xcvm_value *const *)values;
-        self->callbacks.thread = PyEval_SaveThread();
+        callbacks_begin_once(self->state, &self->callbacks);
         const xcvm_status status = evaluate ? xct_trainer_evaluate(self->trainer, batch, &numbers, &error)
                                             : xct_trainer_step(self->trainer, batch, options, &numbers, &error);
-        PyEval_RestoreThread(self->callbacks.thread);
+        callbacks_end_once(self->state, &self->callbacks);
         result = leave(self, status, &error, status == XCVM_OK ? result_dict(&numbers) : NULL);
     }
     for (size_t i = 0; values != NULL && i < count; i++)
@@ -364,9 +366,9 @@ static PyObject *trainer_export(trainer_object *self, PyObject *unused)
         return NULL;
     byte_buffer model = {0};
     xcvm_error error = {.status = XCVM_OK, .pc = -1};
-    self->callbacks.thread = PyEval_SaveThread();
+    callbacks_begin_once(self->state, &self->callbacks);
     const xcvm_status status = xct_trainer_export(self->trainer, byte_buffer_sink(&model), &error);
-    PyEval_RestoreThread(self->callbacks.thread);
+    callbacks_end_once(self->state, &self->callbacks);
     return leave(self, status, &error, byte_buffer_take(&model));
 }
 

@@ -245,6 +245,22 @@ static const instruction *find_row(const tape_state *state, PyObject *name)
     return NULL;
 }
 
+static bool is_large(const call_frame *f)
+{
+    for (size_t i = 0; i < f->field_count; i++) {
+        if (f->fields[i].kind > FIELD_OPERANDS)
+            continue;
+        const void *at = f->call + f->fields[i].offset;
+        const bool is_list = f->fields[i].kind == FIELD_OPERANDS;
+        const xcvm_var *vs = is_list ? ((const xcvm_var_list *)at)->at : at;
+        const size_t count = is_list ? ((const xcvm_var_list *)at)->count : 1;
+        for (size_t k = 0; k < count; k++)
+            if (variable_is_large(f->tape, vs[k]))
+                return true;
+    }
+    return false;
+}
+
 static PyObject *call_row(call_frame *f, const call_arguments *arguments)
 {
     xcvm_var into = XCVM_ABSENT;
@@ -269,9 +285,14 @@ static PyObject *call_row(call_frame *f, const call_arguments *arguments)
     const bool calls_back = f->tape->print != NULL || f->tape->observer != NULL || f->tape->functions != NULL;
     if (calls_back && !tape_enter(f->tape))
         return NULL;
+    const bool large = is_large(f);
+    if (large)
+        tape_compute_begin(f->tape);
     const xcvm_var first = xcvm_call(f->row->number, f->call);
+    if (large)
+        tape_compute_end(f->tape);
     PyObject *result = NULL;
-    if ((first.at == NULL || calls_back) && tape_check(f->tape) < 0) {
+    if ((first.at == NULL || calls_back || large) && tape_check(f->tape) < 0) {
         result = NULL;
     } else if (in_place) { /* the result is the variable itself, which has its owner */
         for (size_t i = 1; i < MAX_RESULTS; i++)

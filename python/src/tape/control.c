@@ -72,6 +72,7 @@ typedef struct branch_frame {
 static void call_branch(branch_frame *f, int branch, size_t count, xcvm_var *results)
 {
     tape_object *tape = f->body.tape;
+    const bool released = tape_callback_begin(tape);
     PyObject *returned = tape->failure[0] == NULL ? PyObject_CallObject(f->functions[branch], NULL) : NULL;
     if (returned == NULL || read_results(&f->body, returned, count, branch == 0 ? "then" : "else_", results) < 0) {
         for (size_t i = 0; i < count; i++)
@@ -79,6 +80,7 @@ static void call_branch(branch_frame *f, int branch, size_t count, xcvm_var *res
         tape_fail_by_exception(tape);
     }
     Py_XDECREF(returned);
+    tape_callback_end(tape, released);
 }
 
 static void call_then(void *user, xcvm_tape *tape, size_t count, xcvm_var *results)
@@ -194,12 +196,14 @@ static void call_body(void *user, xcvm_tape *tape, xcvm_var iteration, size_t st
 {
     (void)tape;
     loop_frame *f = user;
+    const bool released = tape_callback_begin(f->body.tape);
     PyObject *returned = f->body.tape->failure[0] == NULL ? call_function(f, iteration, state_count, states) : NULL;
     if (returned == NULL || read_round(f, returned, state_count, states, scan_count, scans, go_on) < 0) {
         *go_on = (xcvm_var){NULL, 1};
         tape_fail_by_exception(f->body.tape);
     }
     Py_XDECREF(returned);
+    tape_callback_end(f->body.tape, released);
 }
 
 PyObject *tape_loop(tape_object *self, PyObject *args, PyObject *keywords)

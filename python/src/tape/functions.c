@@ -16,6 +16,7 @@ static xcvm_var call_function(void *user, xcvm_tape *tape, size_t count, const x
     function_frame *f = user;
     tape_object *self = f->tape;
     xcvm_var v = {NULL, 1};
+    const bool released = tape_callback_begin(self);
     PyObject *args = self->failure[0] == NULL ? variable_tuple(self, xs, count, VARIABLE_LENT) : NULL;
     PyObject *returned = args != NULL ? PyObject_CallObject(f->function, args) : NULL;
     if (returned == NULL || variable_read(self, returned, false, "the result of the function", &v) < 0 ||
@@ -25,6 +26,7 @@ static xcvm_var call_function(void *user, xcvm_tape *tape, size_t count, const x
     }
     Py_XDECREF(returned);
     Py_XDECREF(args);
+    tape_callback_end(self, released);
     return v;
 }
 

@@ -8,7 +8,9 @@ static PyObject *run_backward(tape_object *self, xcvm_var root, const xcvm_backw
     xcvm_error error;
     if (!tape_enter(self))
         return NULL;
+    tape_compute_begin(self);
     const xcvm_status status = xcvm_tape_backward(self->tape, root, options, &error);
+    tape_compute_end(self);
     tape_leave(self);
     if (status != XCVM_OK || self->failure[0] != NULL)
         return tape_raise(self, &error);
@@ -53,11 +55,14 @@ PyObject *tape_gradients(tape_object *self, PyObject *args, PyObject *keywords)
             const xcvm_backward_options options = {
                 .size = sizeof options, .retain_graph = retain != 0, .create_graph = create != 0};
             xcvm_error error;
+            tape_compute_begin(self);
             const xcvm_status status =
                 xcvm_tape_gradients(self->tape, roots.count, roots.at, seeds_object != Py_None ? seeds.at : NULL,
                                     wrt.count, wrt.at, &options, gradients, &error);
-            tuple = status == XCVM_OK ? variable_tuple(self, gradients, wrt.count, VARIABLE_RESULT)
-                                      : tape_raise(self, &error);
+            tape_compute_end(self);
+            tuple = status == XCVM_OK && self->failure[0] == NULL
+                        ? variable_tuple(self, gradients, wrt.count, VARIABLE_RESULT)
+                        : tape_raise(self, &error);
             tape_leave(self);
         }
     }
@@ -119,6 +124,7 @@ static xcvm_var call_hook(void *user, xcvm_tape *tape, xcvm_var gradient)
     xcvm_var replacement = XCVM_ABSENT;
     if (hook->callable == NULL)
         return replacement;
+    const bool released = tape_callback_begin(self);
     PyObject *object = variable_create(self, gradient, VARIABLE_LENT, NULL);
     PyObject *returned = object != NULL ? PyObject_CallFunctionObjArgs(hook->callable, object, NULL) : NULL;
     if (returned == NULL || variable_read(self, returned, true, "the result of the hook", &replacement) < 0 ||
@@ -128,6 +134,7 @@ static xcvm_var call_hook(void *user, xcvm_tape *tape, xcvm_var gradient)
     }
     Py_XDECREF(returned);
     Py_XDECREF(object);
+    tape_callback_end(self, released);
     return replacement;
 }
 

@@ -57,6 +57,7 @@ PyObject *tape_draw(tape_object *self, PyObject *unused)
 static void observe(void *user, const xcvm_call_event *event)
 {
     tape_object *self = user;
+    const bool released = tape_callback_begin(self);
     PyObject *args =
         Py_BuildValue("(sKOOKn)", event->name, (unsigned long long)event->number, event->backward ? Py_True : Py_False,
                       event->done ? Py_True : Py_False, (unsigned long long)event->ns, (Py_ssize_t)event->live_bytes);
@@ -67,6 +68,7 @@ static void observe(void *user, const xcvm_call_event *event)
         PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
     else if (result == NULL)
         PyErr_Clear();
+    tape_callback_end(self, released);
 }
 
 PyObject *tape_set_observer(tape_object *self, PyObject *callable)

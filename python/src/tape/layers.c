@@ -363,9 +363,16 @@ static PyObject *layer_call(layer_object *self, PyObject *args, PyObject *keywor
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:Layer", names, &x_object) ||
         variable_read(self->tape, x_object, false, "x", &x) < 0 || !tape_enter(self->tape))
         return NULL;
+    const bool large = variable_is_large(self->tape, x);
+    if (large)
+        tape_compute_begin(self->tape);
     const xcvm_var y = xcvm_layer_call(self->layer, x);
+    if (large)
+        tape_compute_end(self->tape);
     PyObject *result = NULL;
-    if (y.at == x.at && y.serial == x.serial && x.at != NULL) { /* an empty chain, dropout in inference */
+    if (self->tape->failure[0] != NULL) {
+        (void)tape_check(self->tape);
+    } else if (y.at == x.at && y.serial == x.serial && x.at != NULL) { /* an empty chain, dropout in inference */
         Py_INCREF(x_object);
         result = x_object;
     } else {

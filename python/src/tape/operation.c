@@ -56,10 +56,13 @@ static xcvm_status call_forward(void *user, xcvm_tape *tape, size_t in_count, co
     (void)tape;
     const operation_record *record = user;
     tape_object *self = record->forward->tape;
+    const bool released = tape_callback_begin(self);
     PyObject *args = record->forward->callable != NULL ? variable_tuple(self, in, in_count, VARIABLE_LENT) : NULL;
     PyObject *returned = args != NULL ? PyObject_CallObject(record->forward->callable, args) : NULL;
     Py_XDECREF(args);
-    return store(self, returned, out_count, false, "forward", out);
+    const xcvm_status status = store(self, returned, out_count, false, "forward", out);
+    tape_callback_end(self, released);
+    return status;
 }
 
 static xcvm_status call_backward(void *user, xcvm_tape *tape, size_t in_count, const xcvm_var *in, size_t out_count,
@@ -68,6 +71,7 @@ static xcvm_status call_backward(void *user, xcvm_tape *tape, size_t in_count, c
     (void)tape;
     const operation_record *record = user;
     tape_object *self = record->backward->tape;
+    const bool released = tape_callback_begin(self);
     PyObject *inputs = variable_tuple(self, in, in_count, VARIABLE_LENT);
     PyObject *results = inputs != NULL ? variable_tuple(self, out, out_count, VARIABLE_LENT) : NULL;
     PyObject *gradients = results != NULL ? variable_tuple(self, out_gradients, out_count, VARIABLE_LENT) : NULL;
@@ -78,7 +82,9 @@ static xcvm_status call_backward(void *user, xcvm_tape *tape, size_t in_count, c
     Py_XDECREF(inputs);
     Py_XDECREF(results);
     Py_XDECREF(gradients);
-    return store(self, returned, in_count, true, "backward", in_gradients);
+    const xcvm_status status = store(self, returned, in_count, true, "backward", in_gradients);
+    tape_callback_end(self, released);
+    return status;
 }
 
 static void free_record(PyObject *capsule) { PyMem_Free(PyCapsule_GetPointer(capsule, NULL)); }

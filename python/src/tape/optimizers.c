@@ -92,7 +92,9 @@ static PyObject *optimizer_step(optimizer_object *self, PyObject *unused)
     xcvm_error error;
     if (!tape_enter(self->tape))
         return NULL;
+    tape_compute_begin(self->tape);
     const xcvm_status status = xcvm_optimizer_step(self->optimizer, &error);
+    tape_compute_end(self->tape);
     tape_leave(self->tape);
     return raise_or_none(self, status, &error);
 }
@@ -172,6 +174,7 @@ static xcvm_var call_hook(void *user, xcvm_tape *tape, const xcvm_update *update
     const tape_callback *hook = user;
     tape_object *self = hook->tape;
     xcvm_var replacement = XCVM_ABSENT;
+    const bool released = tape_callback_begin(self);
     PyObject *parameter = variable_create(self, update->parameter, VARIABLE_LENT, NULL);
     PyObject *gradient = variable_create(self, update->gradient, VARIABLE_LENT, NULL);
     PyObject *returned = hook->callable != NULL && parameter != NULL && gradient != NULL
@@ -186,6 +189,7 @@ static xcvm_var call_hook(void *user, xcvm_tape *tape, const xcvm_update *update
     Py_XDECREF(returned);
     Py_XDECREF(gradient);
     Py_XDECREF(parameter);
+    tape_callback_end(self, released);
     return replacement;
 }
 

@@ -19,6 +19,7 @@ static xcvm_status call_function(void *user, xcvm_tape *tape, size_t in_count, c
     (void)tape;
     const tape_callback *callback = user;
     tape_object *self = callback->tape;
+    const bool released = tape_callback_begin(self);
     PyObject *args = callback->callable != NULL ? variable_tuple(self, in, in_count, VARIABLE_LENT) : NULL;
     PyObject *returned = args != NULL ? PyObject_CallObject(callback->callable, args) : NULL;
     PyObject *list = returned != NULL ? PySequence_List(returned) : NULL;
@@ -36,10 +37,10 @@ static xcvm_status call_function(void *user, xcvm_tape *tape, size_t in_count, c
     Py_XDECREF(args);
     Py_XDECREF(returned);
     Py_XDECREF(list);
-    if (result == 0)
-        return XCVM_OK;
-    tape_fail_by_exception(self);
-    return XCVM_INVALID_ARGUMENT;
+    if (result != 0)
+        tape_fail_by_exception(self);
+    tape_callback_end(self, released);
+    return result == 0 ? XCVM_OK : XCVM_INVALID_ARGUMENT;
 }
 
 static void call_log(void *user, int level, const char *text)
@@ -47,10 +48,12 @@ static void call_log(void *user, int level, const char *text)
     const tape_callback *callback = user;
     if (callback->callable == NULL)
         return;
+    const bool released = tape_callback_begin(callback->tape);
     PyObject *result = PyObject_CallFunction(callback->callable, "is", level, text);
     if (result == NULL)
         PyErr_WriteUnraisable(callback->callable);
     Py_XDECREF(result);
+    tape_callback_end(callback->tape, released);
 }
 
 /* ---- Life ---- */
@@ -143,7 +146,9 @@ static PyObject *static_call(static_object *self, PyObject *args, PyObject *keyw
     if (out == NULL)
         return PyErr_NoMemory();
     if (variable_list_read(tape, inputs_object, false, "inputs", &inputs) == 0 && tape_enter(tape)) {
+        tape_compute_begin(tape);
         (void)xcvm_static_call(self->function, inputs.count, inputs.at, (size_t)count, out);
+        tape_compute_end(tape);
         if (tape_check(tape) == 0)
             tuple = variable_tuple(tape, out, (size_t)count, VARIABLE_RETURNED);
         tape_leave(tape);

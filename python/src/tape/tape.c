@@ -94,6 +94,50 @@ void tape_leave(tape_object *self)
     }
 }
 
+void tape_compute_begin(tape_object *self)
+{
+    if (self->computations++ == 0) {
+        const capi *api = self->state->api;
+        __atomic_store_n(&self->cancelled, 0, __ATOMIC_RELAXED);
+        self->armed = api->interrupt_raises(api->state);
+        if (self->armed)
+            api->interrupt_begin(&self->interruption, &self->cancelled);
+    }
+    self->released = PyEval_SaveThread();
+}
+
+void tape_compute_end(tape_object *self)
+{
+    PyThreadState *thread = self->released;
+    self->released = NULL;
+    PyEval_RestoreThread(thread);
+    if (--self->computations > 0)
+        return;
+    if (self->armed)
+        self->state->api->interrupt_end(&self->interruption);
+    if (__atomic_exchange_n(&self->cancelled, 0, __ATOMIC_RELAXED) == 0 || PyErr_CheckSignals() == 0)
+        return;
+    if (self->failure[0] == NULL)
+        PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
+    else
+        PyErr_Clear();
+}
+
+bool tape_callback_begin(tape_object *self)
+{
+    PyThreadState *thread = self->released;
+    self->released = NULL;
+    if (thread != NULL)
+        PyEval_RestoreThread(thread);
+    return thread != NULL;
+}
+
+void tape_callback_end(tape_object *self, bool released)
+{
+    if (released)
+        self->released = PyEval_SaveThread();
+}
+
 int tape_lend(tape_object *self, PyObject *object)
 {
     if (self->lent == NULL)
@@ -170,6 +214,7 @@ tape_callback *tape_add_callback(tape_object *self, PyObject *callable)
 static bool print_text(void *user, const char *text)
 {
     tape_object *self = user;
+    const bool released = tape_callback_begin(self);
     PyObject *string = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     PyObject *result = string != NULL ? PyObject_CallFunctionObjArgs(self->print, string, NULL) : NULL;
     Py_XDECREF(string);
@@ -178,6 +223,7 @@ static bool print_text(void *user, const char *text)
         PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
     else if (result == NULL)
         PyErr_Clear();
+    tape_callback_end(self, released);
     return result != NULL;
 }
 
@@ -213,6 +259,7 @@ static xcvm_status call_host_function(void *user, size_t input_count, const xcvm
     tape_callback *callback = user;
     tape_object *self = callback->tape;
     const capi *api = self->state->api;
+    const bool released = tape_callback_begin(self);
     PyObject *args = PyTuple_New((Py_ssize_t)input_count);
     for (size_t i = 0; args != NULL && i < input_count; i++) {
         PyObject *input = api->object_from_value(api->state, inputs[i]);
@@ -223,13 +270,15 @@ static xcvm_status call_host_function(void *user, size_t input_count, const xcvm
     const int stored = result != NULL ? store_outputs(api, result, output_count, outputs) : -1;
     Py_XDECREF(args);
     Py_XDECREF(result);
-    if (stored == 0)
-        return XCVM_OK;
-    const xcvm_status status = api->error_from_exception(error, "host function");
-    if (self->failure[0] == NULL)
-        PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
-    else
-        PyErr_Clear();
+    xcvm_status status = XCVM_OK;
+    if (stored != 0) {
+        status = api->error_from_exception(error, "host function");
+        if (self->failure[0] == NULL)
+            PyErr_Fetch(&self->failure[0], &self->failure[1], &self->failure[2]);
+        else
+            PyErr_Clear();
+    }
+    tape_callback_end(self, released);
     return status;
 }
 
@@ -340,6 +389,7 @@ static PyObject *tape_new(PyTypeObject *type, PyObject *args, PyObject *keywords
         self->print = print;
         options.print = (xcvm_printer){print_text, self};
     }
+    options.cancelled = &self->cancelled;
     xcvm_error error;
     if ((functions == Py_None || read_functions(self, functions, &options) == 0) &&
         xcvm_tape_create(&options, &self->tape, &error) != XCVM_OK)
@@ -436,9 +486,11 @@ static PyObject *tape_forward(tape_object *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "|O:forward", &object) || variable_read(self, object, true, "variable", &v) < 0 ||
         !tape_enter(self))
         return NULL;
+    tape_compute_begin(self);
     const xcvm_status status = xcvm_tape_forward(self->tape, v, &error);
+    tape_compute_end(self);
     tape_leave(self);
-    if (status != XCVM_OK)
+    if (status != XCVM_OK || self->failure[0] != NULL)
         return tape_raise(self, &error);
     Py_RETURN_NONE;
 }

@@ -44,7 +44,12 @@ typedef struct tape_object {
     PyObject *print, *observer, *functions;
     xcvm_host_function *function_table;
     tape_callback *function_callbacks;
-    release_list *releases; /* handles and objects whose owners died elsewhere, or while a function ran */
+    PyThreadState *released;      /* while the library computes without the interpreter lock */
+    uint32_t cancelled;           /* set by Ctrl-C */
+    interrupt_scope interruption; /* of the outermost such computation */
+    int computations;             /* nested ones */
+    bool armed;                   /* Ctrl-C cancels the outermost one */
+    release_list *releases;       /* handles and objects whose owners died elsewhere, or while a function ran */
 } tape_object;
 
 /* The user pointer of functions that the library calls. */
@@ -60,6 +65,13 @@ bool tape_begin(tape_object *self);
  * one has left, and so do, on an eager tape, variables without an object. */
 bool tape_enter(tape_object *self);
 void tape_leave(tape_object *self);
+/* Begin and end a computation that may be long: it has no interpreter lock, and Ctrl-C ends it. The end keeps the
+ * exception for tape_check and tape_raise. */
+void tape_compute_begin(tape_object *self);
+void tape_compute_end(tape_object *self);
+/* Begin and end a callback: it has the interpreter lock, whether the library computes with or without it. */
+bool tape_callback_begin(tape_object *self);
+void tape_callback_end(tape_object *self, bool released);
 /* Raises the exception that a callback left, or that of `error`. Returns NULL. */
 PyObject *tape_raise(tape_object *self, const xcvm_error *error);
 /* Raises the failure that the tape has, if any. Returns -1 then, else 0. */
@@ -112,6 +124,8 @@ PyObject *variable_or_none(tape_object *tape, xcvm_var v, variable_ownership own
 bool is_variable(const tape_state *state, PyObject *object);
 /* Reads a variable of a tape; None is absent if `optional`. Returns -1 with an exception that begins with `what`. */
 int variable_read(tape_object *tape, PyObject *object, bool optional, const char *what, xcvm_var *v);
+/* Whether a call on the variable may take long, on an eager tape. */
+bool variable_is_large(const tape_object *tape, xcvm_var v);
 /* Variables of a sequence. */
 typedef struct variable_list {
     xcvm_var *at;

@@ -261,6 +261,20 @@ static PyObject *variable_creator(variable_object *self, void *closure)
     Py_RETURN_NONE;
 }
 
+/* Another thread that wants the interpreter lock keeps it for milliseconds, so short calls do not release it. */
+bool variable_is_large(const tape_object *tape, xcvm_var v)
+{
+    enum { LARGE = 1 << 15 }; /* elements; arithmetic on them takes about 5 us */
+    xcvm_type type;
+    if (tape->mode != XCVM_TAPE_EAGER || v.at == NULL || xcvm_var_get_type(tape->tape, v, &type, NULL) != XCVM_OK)
+        return false;
+    int64_t count = 1;
+    for (int i = 0; i < type.rank; i++)
+        if (type.dims[i] <= 0 || __builtin_mul_overflow(count, type.dims[i], &count))
+            return false;
+    return count >= LARGE;
+}
+
 /* ---- Methods ---- */
 
 static PyObject *variable_value(variable_object *self, PyObject *unused)
@@ -270,10 +284,17 @@ static PyObject *variable_value(variable_object *self, PyObject *unused)
     xcvm_error error;
     if (!tape_enter(self->tape))
         return NULL;
-    const capi *api = self->tape->state->api;
-    const xcvm_status status = xcvm_var_get_value(self->tape->tape, self->v, &value, &error);
-    PyObject *object = status == XCVM_OK ? api->object_from_value(api->state, value) : tape_raise(self->tape, &error);
-    tape_leave(self->tape);
+    tape_object *tape = self->tape;
+    const capi *api = tape->state->api;
+    const bool computes = tape->mode == XCVM_TAPE_LAZY;
+    if (computes)
+        tape_compute_begin(tape);
+    const xcvm_status status = xcvm_var_get_value(tape->tape, self->v, &value, &error);
+    if (computes)
+        tape_compute_end(tape);
+    PyObject *object = status == XCVM_OK && tape->failure[0] == NULL ? api->object_from_value(api->state, value)
+                                                                     : tape_raise(tape, &error);
+    tape_leave(tape);
     return object;
 }
 
@@ -293,6 +314,20 @@ static PyObject *finish(variable_object *self)
     if (tape_check(self->tape) < 0)
         return NULL;
     Py_RETURN_NONE;
+}
+
+static int variable_set_gradient(variable_object *self, PyObject *object, void *closure)
+{
+    (void)closure;
+    if (object != NULL && object != Py_None) {
+        PyErr_SetString(PyExc_TypeError, "only None can be assigned to grad; a backward pass computes it");
+        return -1;
+    }
+    if (!tape_enter(self->tape))
+        return -1;
+    xcvm_var_clear_gradient(self->tape->tape, self->v);
+    tape_leave(self->tape);
+    return tape_check(self->tape);
 }
 
 static PyObject *variable_unchain(variable_object *self, PyObject *unused)
@@ -418,7 +453,8 @@ static PyGetSetDef properties[] = {
     {"tape", (getter)variable_tape, NULL, "Tape: the tape of the variable.", NULL},
     {"requires_grad", (getter)variable_requires_grad, (setter)variable_set_requires_grad,
      "bool: whether a gradient can flow to the variable. Leaves of float types can be set.", NULL},
-    {"grad", (getter)variable_gradient, NULL, "Variable or None: the accumulated gradient.", NULL},
+    {"grad", (getter)variable_gradient, (setter)variable_set_gradient,
+     "Variable or None: the accumulated gradient. None can be assigned.", NULL},
     {"creator", (getter)variable_creator, NULL, "dict or None: the recorded call that made the variable.", NULL},
     {0},
 };
