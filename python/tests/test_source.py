@@ -176,7 +176,68 @@ def summed(x, n: int):
     return total
 
 
+class Running:
+    """An object whose attributes go from call to call."""
+
+    def __init__(self):
+        self.h = np.zeros(3, np.float32)
+        self.n = 0
+        self.log = [np.ones(2), 1]
+        self.inner = None
+
+    def __call__(self, x, k: int):
+        self.h = self.h * 0.5 + x
+        self.n += k
+        self.log[1] += self.n
+        if self.inner is not None:
+            self.inner.n -= k
+        if self.n > 5:
+            raise ValueError("too many")
+        return self.h.sum(), self.n
+
+
 class Interface(Case):
+    def test_kept_attributes(self):
+        """Attributes keep their values from call to call, also if the call raises."""
+        x = np.arange(3, dtype=np.float32)
+        running, wanted = Running(), Running()
+        for one in (running, wanted):
+            one.inner = Running()
+        names = ["h", "n", "log", "inner.n"]
+        program = xcvm.compile(running, x, 1, keep=names)
+        for k in (1, 2, 2, 1, 1):
+            self.same(outcome(program, (x, k)), outcome(wanted, (x, k)), k)
+            self.same(program.kept, dict(zip(names, (wanted.h, wanted.n, wanted.log, wanted.inner.n))), k)
+        program.reset()
+        self.same(program(x, 1), (np.float32(3), 1), "after reset")
+        self.assertEqual(running.n, 0)
+        self.assertIn("self_h", [p.name for p in program.inputs])
+        with self.assertRaisesRegex(xcvm.SourceErrors, "read and changed"):
+            xcvm.compile(running, x, 1, keep="h")
+        with self.assertRaisesRegex(xcvm.InvalidArgument, "keep: m: .*has no attribute 'm'"):
+            xcvm.compile(running, x, 1, keep="m")
+        with self.assertRaisesRegex(xcvm.SourceErrors, "'inner' is None"):
+            xcvm.compile(Running(), x, 1, keep="inner")
+
+    def test_work_of_unrolled_loops(self):
+        """What is decided when the program is compiled leaves nothing: an instruction for each operation of the data."""
+
+        def rounds(x):
+            kinds, count = [], 0
+            for k in range(300):
+                name = f"kind{k % 3}"
+                kinds.append(name)
+                count += {"kind0": 1}.get(name, 0)
+                if name == "kind1" and len(kinds) % 2:
+                    x = x + count
+            return x
+
+        program = xcvm.compile(rounds, np.ones(2), unroll=1000, optimize=0)
+        lines = [line for line in program.disassemble().splitlines() if line.startswith("$")]
+        self.assertEqual(sum("Add(" in line for line in lines), 50)
+        self.assertLessEqual(len(lines), 52)
+        self.same(program(np.ones(2)), rounds(np.ones(2)), "")
+
     def test_constants_dimensions_keywords_and_host_functions(self):
         x = np.ones(3, np.float32)
         program = xcvm.compile(with_options, x, "a", xcvm.const(5), keywords={"s": 2}, dims={"x": {0: xcvm.dim("n")}})

@@ -111,10 +111,18 @@ def is_source(model: Any) -> bool:
     return callable(model) or hasattr(model, "forward")
 
 
-def _recorded(model: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any] | None, dims: Mapping[str, Any] | None, unroll: int, fresh: bool) -> Any:
+def _recorded(
+    model: Any,
+    examples: tuple[Any, ...],
+    keywords: Mapping[str, Any] | None,
+    dims: Mapping[str, Any] | None,
+    unroll: int,
+    fresh: bool,
+    keep: str | Iterable[str],
+) -> Any:
     from .source import record
 
-    return record(model, examples, keywords or {}, dims, unroll, fresh)
+    return record(model, examples, keywords or {}, dims, unroll, fresh, keep)
 
 
 def compile(
@@ -124,6 +132,7 @@ def compile(
     dims: Mapping[str, Any] | None = None,
     unroll: int = 8,
     fresh: bool = False,
+    keep: str | Iterable[str] = (),
     output: str | os.PathLike[str] | None = None,
     emit: str = "program",
     schedule: str | None = None,
@@ -201,6 +210,10 @@ def compile(
     fresh : bool
         For source: each call starts from the attributes, globals and lists that exist when the program is compiled, and its
         changes of them are dropped. Without it, source that reads and changes them is refused.
+    keep : str or list of str
+        For source: attributes of the object, as ``["h", "cell.c"]``, that keep their values from call to call. They are inputs
+        ``self_h`` and outputs ``next0`` of the program; calls pass them on. ``program.kept`` has the values, and
+        ``program.reset()`` the first ones.
     output : path, optional
         A file that the result is written to as well. With `emit` "c", NAME.c, beside which NAME.h is written.
     emit : {"program", "c", "onnx"}
@@ -226,10 +239,10 @@ def compile(
     """
     given = dict(locals())
     if is_source(model):
-        model = _recorded(model, examples, keywords, dims, unroll, fresh)
-    elif examples or keywords or dims:
+        model = _recorded(model, examples, keywords, dims, unroll, fresh, keep)
+    elif examples or keywords or dims or keep:
         raise TypeError("example arguments belong to functions and modules, not to files of models")
-    own = ("model", "examples", "keywords", "dims", "unroll", "fresh", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
+    own = ("model", "examples", "keywords", "dims", "unroll", "fresh", "keep", "output", "emit", "two_phase", "report", "list_passes", "weights_file", "arena_in", "with_main", "kernel_library", "progress", "dump")
     if list_passes:
         return lists()["passes"]
     options = compiler_options({name: value for name, value in given.items() if name not in own})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import emit
 from .arrays import Arrays
 from .calls import library_of, numpy_array
 from .core import FALSE, NONE, RAISE, TRUE, Options
+from ..errors import InvalidArgument
 from .errors import Problem, PythonError, Refusal, SourceErrors
 from .graph import Graph, GraphValue, Type
 from .heap import DICT, ITEMS, RESULT
@@ -174,7 +175,10 @@ class Machine(Arrays):
             name = "a list" if key == ITEMS else "a dict or set" if key == DICT else f"'{key}'" if owner.cls != "cell" else "a variable"
             place, calls = self.read_at[(owner, key)]
             reason = f"{name} that exists before the call is read here and changed, but a program keeps nothing from call to call"
-            hint = "Pass it as an argument and return it, or compile with fresh=True if each call starts from what it is now"
+            hint = (
+                "Keep an attribute with keep=[name], pass it as an argument and return it, or compile with fresh=True if each call "
+                "starts from what it is now"
+            )
             self.problems.append(Problem(place, reason, hint, calls))
 
     # ---- Arguments ----
@@ -327,6 +331,9 @@ class Recorded:
     defaults: dict[str, Any]
     # True if the last output tells which exception the program raised.
     raises: bool
+    # Attributes that are kept from call to call: their paths, inputs and first values; and the structure of their results.
+    kept: list[tuple[str, str, Any]] = dataclasses.field(default_factory=list)
+    kept_structure: list[Any] = dataclasses.field(default_factory=list)
 
     def compile(self, options: dict[str, Any], callbacks: dict[str, Any]) -> tuple[bytes, bytes, dict[str, Any]]:
         return emit.build(self.graph, self.names, options, callbacks, self.functions)
@@ -347,21 +354,51 @@ def parameter_names(target: Any) -> dict[int, str]:
     return names
 
 
-def record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int, fresh: bool = False) -> Recorded:
+def record(
+    target: Any,
+    examples: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    dims: Mapping[str, Any] | None,
+    unroll: int,
+    fresh: bool = False,
+    keep: str | Iterable[str] = (),
+) -> Recorded:
     """Interpret the source of a function, module or object with these example arguments.
+
+    `keep` names attributes of the object that are inputs and results, so that their values go from call to call.
 
     Raises SourceErrors with everything that cannot be compiled.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 40000))
     try:
-        return _record(target, examples, keywords, dims, unroll, fresh)
+        return _record(target, examples, keywords, dims, unroll, fresh, [keep] if isinstance(keep, str) else list(keep))
     finally:
         sys.setrecursionlimit(limit)
         emit.forget()
 
 
-def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any], dims: Mapping[str, Any] | None, unroll: int, fresh: bool = False) -> Recorded:
+def kept_attribute(target: Any, path: str) -> tuple[Any, str, Any]:
+    """Return the object, the name and the value of an attribute, by its path."""
+    *parts, name = path.split(".")
+    owner = getattr(target, "__self__", target)
+    try:
+        for part in parts:
+            owner = getattr(owner, part)
+        return owner, name, getattr(owner, name)
+    except AttributeError as error:
+        raise InvalidArgument(f"keep: {path}: {error}. Name attributes of the object, as 'state' or 'cell.state'") from None
+
+
+def _record(
+    target: Any,
+    examples: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    dims: Mapping[str, Any] | None,
+    unroll: int,
+    fresh: bool,
+    keep: list[str],
+) -> Recorded:
     machine = Machine(Options(unroll=unroll))
     machine.parameter_names = parameter_names(target)
     for example in (*examples, *keywords.values()):
@@ -379,9 +416,24 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
     result: Value = NONE
     structure: Any = ("constant", None)
     out: list[GraphValue] = []
+    kept: list[tuple[str, str, Any]] = []
+    kept_structure: list[Any] = []
+    owners: list[tuple[Any, str]] = []
+    count = 0
     try:
         arguments = [machine.argument(example, name, dims.get(name), flat) for example, name in zip(examples, names)]
         named = {name: machine.argument(example, name, dims.get(name), flat) for name, example in keywords.items()}
+        for path in keep:
+            owner, attribute, example = kept_attribute(target, path)
+            name = "self_" + path.replace(".", "_")
+            if example is None or isinstance(example, str):
+                machine.refuse(f"the attribute '{path}' is {example!r}, so that it cannot be an input", "Set it to an array or a number first")
+            reference = machine.wrap(owner)
+            if not isinstance(reference, Reference):
+                machine.refuse(f"'{path}' is no attribute of an object with Python source")
+            machine.heap.write(reference.object, attribute, machine.argument(example, name, dims.get(path), flat))
+            kept.append((path, name, example))
+            owners.append((reference.object, attribute))
 
         def run() -> None:
             nonlocal result
@@ -397,18 +449,22 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
                 machine.problems.append(Problem(place, f"the program always raises {type(error).__name__}: {error}", "", calls))
             else:
                 structure = machine.result(result, out)
+                count = len(out)
+                for owner, attribute in owners:
+                    kept_structure.append(machine.result(machine.heap.read(owner, attribute) or NONE, out))
                 if not fresh:
                     machine.check_state()
     except PythonError as error:
         machine.report(Refusal(f"the program always raises {type(error.error).__name__}: {error.error}"))
     except Refusal as refusal:
         machine.report(refusal)
-    except (AssertionError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (AssertionError, AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
         machine.report(Refusal(f"the compiler fails here: {type(error).__name__}: {error}", "This is a defect of XCVM; please report it"))
     if machine.problems:
         raise SourceErrors(machine.problems)
     taken = {name for name, _ in flat}
-    outputs = [unused_name(f"y{index}" if len(out) != 1 else "y", taken) for index in range(len(out))]
+    outputs = [unused_name(f"y{index}" if count != 1 else "y", taken) for index in range(count)]
+    outputs += [unused_name(f"next{index}", taken) for index in range(len(out) - count)]
     raises = len(kinds) > 1 or next(iter(kinds)) >= RAISE
     if raises:
         ending = machine.ending()
@@ -420,7 +476,7 @@ def _record(target: Any, examples: tuple[Any, ...], keywords: Mapping[str, Any],
         outputs = [unused_name("none", taken)]
     machine.root.results = out
     known = [*zip(names, examples), *keywords.items()]
-    return Recorded(machine.root, outputs, structure, known, flat, list(machine.exceptions), machine.host_functions, {}, raises)
+    return Recorded(machine.root, outputs, structure, known, flat, list(machine.exceptions), machine.host_functions, {}, raises, kept, kept_structure)
 
 
 def unused_name(name: str, taken: set[str]) -> str:

@@ -53,6 +53,16 @@ def flatten(example: Any, value: Any, name: str, out: dict[str, Any]) -> None:
         raise InvalidArgument(f"{name}: {value!r} is not the constant {example!r} that the program was compiled for")
 
 
+def _first_value(example: Any) -> Any:
+    """Return a copy of the value that an attribute has, with NumPy arrays."""
+    library = library_of(example)
+    if library:
+        return numpy_array(example, library).copy()
+    if isinstance(example, (list, tuple)):
+        return type(example)(map(_first_value, example))
+    return {key: _first_value(value) for key, value in example.items()} if isinstance(example, dict) else example
+
+
 class SourceProgram(Program):
     """A program with the arguments and results of the function that it was compiled from.
 
@@ -60,11 +70,18 @@ class SourceProgram(Program):
     and structures of them, and raise the exceptions that the source raises.
     """
 
-    __slots__ = ("recorded",)
+    __slots__ = ("recorded", "kept")
 
     def __init__(self, source: Any, recorded: Recorded, **options: Any) -> None:
         super().__init__(source, **options)
         self.recorded = recorded
+        #: Values of the attributes that `keep` names, after the last call.
+        self.kept: dict[str, Any] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Give the attributes that `keep` names their values at the time of compiling."""
+        self.kept = {path: _first_value(example) for path, _, example in self.recorded.kept}
 
     def __new__(cls, source: Any, recorded: Recorded, **options: Any) -> Any:
         return super().__new__(cls, source, **options)
@@ -83,6 +100,8 @@ class SourceProgram(Program):
                     continue
                 raise InvalidArgument(f"the argument '{name}' is missing")
             flatten(example, given[name], name, inputs)
+        for path, name, example in self.recorded.kept:
+            flatten(example, self.kept[path], name, inputs)
         kinds = dict(self.recorded.inputs)
         import numpy
 
@@ -97,11 +116,18 @@ class SourceProgram(Program):
     def finish(self, outputs: list[Any]) -> Any:
         """Return the result of a call from the outputs of the run, or raise the source's exception."""
         values = list(outputs)
+        code = 0
         if self.recorded.raises:
             code = int(values.pop().item())
-            if code >= 4:
-                raise self.recorded.exceptions[code - 4]
-        return rebuild_result(self.recorded.structure, iter(values))
+        left = iter(values)
+        if code >= 4 and not self.recorded.kept:
+            raise self.recorded.exceptions[code - 4]
+        result = rebuild_result(self.recorded.structure, left)
+        for (path, _, _), structure in zip(self.recorded.kept, self.recorded.kept_structure):
+            self.kept[path] = rebuild_result(structure, left)
+        if code >= 4:
+            raise self.recorded.exceptions[code - 4]
+        return result
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         inputs = self.arguments(*values, **named)
