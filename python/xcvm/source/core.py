@@ -165,7 +165,7 @@ class Core:
         import numpy
 
         made = numpy.asarray(array, dtype=None if dtype is None else emit.numpy_dtype(dtype))
-        key = (str(made.dtype), made.shape, made.tobytes()) if made.nbytes <= 1024 else None
+        key = (made.dtype.str, made.shape, made.tobytes()) if made.nbytes <= 1024 else None
         if key is not None and key in self.constants:
             return self.constants[key]
         value = GraphValue(Type(emit.dtype_of(made.dtype), tuple(made.shape)), None, array=made)

@@ -14,6 +14,8 @@ _NUMPY = {
     "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool": "bool", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 _NAMES = {value: key for key, value in _NUMPY.items()}
+# Names by types of NumPy, whose texts take long to make.
+_KNOWN: dict[Any, str] = {}
 
 # Constants of at most this many bytes take part in the inference of shapes.
 _SMALL = 1024
@@ -28,9 +30,12 @@ def numpy_dtype(dtype: str) -> Any:
 
 def dtype_of(dtype: Any) -> str:
     """Return the name of a type of NumPy."""
-    name = _NAMES.get(str(dtype))
+    name = _KNOWN.get(dtype)
     if name is None:
-        raise ValueError(f"arrays of {dtype} cannot be part of a program")
+        name = _NAMES.get(str(dtype))
+        if name is None:
+            raise ValueError(f"arrays of {dtype} cannot be part of a program")
+        _KNOWN[dtype] = name
     return name
 
 
@@ -103,7 +108,7 @@ class _Inference:
             return None, None
         array = value.array
         if array is not None and array.nbytes <= _SMALL:
-            key: Any = (str(array.dtype), array.shape, array.tobytes())
+            key: Any = (array.dtype.str, array.shape, array.tobytes())
         else:
             key = value.type
         if key in self.operands:
