@@ -86,8 +86,6 @@ DISABLED = {
     "lambda_constructor_with_outside_variable",
     "List": "list_assign_by_value_ref list_nested", "ListComp": "listcomp_bug", "Return": "return_nested", "UserDefinedFunc": "bug class_func_bug",
 }  # fmt: skip
-# Two objects that a branch creates and two names refer to.
-PENDING = {"syntax/Sequence:A"}
 # Three more, in tests that no list has.
 MORE = {"NpArray": "2d", "MinMax": "basic with_tensor"}
 
@@ -171,8 +169,7 @@ class Elichika(unittest.TestCase):
         torch.manual_seed(3)
         for name, make, arguments in cases_elichika.CASES:
             with self.subTest(name):
-                if name not in PENDING:
-                    self.check(name, make, arguments)
+                self.check(name, make, arguments)
 
     def test_functions_of_the_stand_in_have_rows(self):
         """Without a row a function would be compiled from the source of the stand-in."""
