@@ -444,9 +444,11 @@ def _record(
         if not machine.problems:
             raised = sorted(kind for kind in kinds if kind >= RAISE)
             if kinds and not kinds - set(raised) and raised:
-                error = machine.exceptions[raised[0] - RAISE]
-                place, calls = machine.raised_at[raised[0] - RAISE]
-                machine.problems.append(Problem(place, f"the program always raises {type(error).__name__}: {error}", "", calls))
+                for kind in raised:
+                    error = machine.exceptions[kind - RAISE]
+                    place, calls = machine.raised_at[kind - RAISE]
+                    always = "always raises" if len(raised) == 1 else "always raises an exception, here"
+                    machine.problems.append(Problem(place, f"the program {always} {type(error).__name__}: {error}", "", calls))
             else:
                 structure = machine.result(result, out)
                 count = len(out)
