@@ -16,7 +16,7 @@
 #   make python     build the Python package and install it in build/venv
 #   make web        build the npm package for browsers and Node in build/web/package
 #   make deb        build Debian packages in build/deb
-#   make bench-web  compare the npm package with onnxruntime-web in Node
+#   make bench-web  compare the npm package with onnxruntime-web in Node and Chromium
 #   make clean      remove build/ and demo/
 
 PREFIX ?= /usr/local
@@ -107,7 +107,7 @@ web:
 	@scripts/web.sh
 
 bench-web: web
-	@scripts/install-packages.sh nodejs
+	@scripts/install-packages.sh nodejs chromium
 	@bench/web/run.sh
 
 clean:

@@ -1,87 +1,119 @@
-/* compare.mjs [--check] [MODEL...]: runs ONNX models with the npm package (through its module for onnxruntime-web) and with
- * onnxruntime-web in this Node, one thread each, runs alternating. Prints a table. --check runs each once and only compares
- * the results. A model is a file, or a directory with model.onnx. `make bench-web` fetches the packages. */
-import { readFileSync, statSync } from 'node:fs';
+/* compare.mjs [--check] [--chromium] [MODEL...]: runs ONNX models with the npm package (through its module for onnxruntime-web) and
+ * with onnxruntime-web, one thread each, runs alternating, in this Node or in headless Chromium. Prints a table: the shortest
+ * run, the time to the first result in a new process or page, and in Node the peak of resident memory of the process. --check
+ * only compares the results. A model is a file, or a directory with model.onnx. `make bench-web` fetches the packages. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { compare, ENGINES } from './engine.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url)), modules = path.join(root, 'build/node_modules');
-const require = createRequire(path.join(modules, '/'));
-const checkOnly = process.argv.includes('--check');
-const models = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-/* Sizes of dynamic dimensions of known models, by input. */
-const SIZES = {
-    'silero_vad_v5.onnx': { input: [1, 512], state: [2, 1, 128], sr: [] },
-    'silero_vad_v6.onnx': { input: [1, 512], state: [2, 1, 128], sr: [] },
-    'silero_vad_legacy.onnx': { input: [1, 1536], h: [2, 1, 64], c: [2, 1, 64], sr: [] },
-    'ch_PP-OCRv4_det_infer.onnx': { x: [1, 3, 320, 320] },
-    'ch_PP-OCRv4_rec_infer.onnx': { x: [1, 3, 48, 320] },
-    'ch_ppocr_mobile_v2.0_cls_infer.onnx': { x: [1, 3, 48, 192] },
+const require = createRequire(path.join(modules, '/')), command = process.env.XCVM_COMMAND ?? path.join(root, 'build/release/tools/xcvm');
+const checkOnly = process.argv.includes('--check'), inChromium = process.argv.includes('--chromium');
+const folder = mkdtempSync(path.join(tmpdir(), 'xcvm-bench-web-'));
+const MILLISECONDS = checkOnly ? 0 : 4000, FIRST_RUNS = 3;
+
+function filesOf(argument) {
+    const isFolder = statSync(argument).isDirectory(), onnx = path.resolve(isFolder ? path.join(argument, 'model.onnx') : argument);
+    const program = path.join(folder, `${path.basename(path.resolve(argument))}.bin`);
+    const made = existsSync(command) && spawnSync(command, ['compile', onnx, '-o', program]).status === 0;
+    return { name: path.basename(path.resolve(argument)), onnx, program: made ? program : null };
+}
+
+/* ---- Node ---- */
+
+const node = {
+    urls: { xcvm: String(pathToFileURL(path.join(root, 'build/web/package/js/onnxruntime-web.js'))), ort: String(pathToFileURL(require.resolve('onnxruntime-web'))) },
+    compare: (model) => compare(node.urls, model.name, new Uint8Array(readFileSync(model.onnx)), MILLISECONDS),
+    first: (engine, model, file) => JSON.parse(execFileSync(process.execPath, ['--no-warnings', fileURLToPath(new URL('first.mjs', import.meta.url)), engine,
+        node.urls.xcvm, node.urls.ort, model.name, file], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })),
+    close: () => {},
 };
 
-async function peer() {
-    const begin = performance.now();
-    const ort = await import(pathToFileURL(require.resolve('onnxruntime-web')));
-    ort.env.wasm.numThreads = 1;
-    ort.env.logLevel = 'error';
-    return { ort: ort.default ?? ort, load: performance.now() - begin };
-}
+/* ---- Chromium ---- */
 
-function feedsFor(ort, session, sizes) {
-    let state = 1;
-    const random = () => (state = (state * 1103515245 + 12345) % 2147483648) / 2147483648 - 0.5;
-    const feeds = {};
-    for (const { name, type, shape } of session.inputMetadata) {
-        const dims = sizes?.[name] ?? shape.map((dim) => typeof dim === 'number' && dim > 0 ? dim : 1);
-        const count = dims.reduce((a, b) => a * b, 1);
-        feeds[name] = type === 'int64' ? new ort.Tensor('int64', BigInt64Array.from({ length: count }, () => name === 'sr' ? 16000n : 1n), dims)
-            : new ort.Tensor(type, Float32Array.from({ length: count }, random), dims);
+const TYPES = { '.js': 'text/javascript', '.mjs': 'text/javascript', '.wasm': 'application/wasm' };
+async function openChromium() {
+    const { chromium } = require('playwright-core');
+    const server = createServer((request, response) => {
+        const name = decodeURIComponent(new URL(request.url, 'http://localhost').pathname);
+        const file = name.startsWith('/file/') ? name.slice('/file'.length) : path.join(root, name);
+        if (name !== '/' && !existsSync(file)) {
+            response.writeHead(404).end();
+            return;
+        }
+        response.writeHead(200, { 'Content-Type': name === '/' ? 'text/html' : TYPES[path.extname(name)] ?? 'application/octet-stream' });
+        response.end(name === '/' ? '<!doctype html><title>bench</title>' : readFileSync(file));
+    }).listen(0, '127.0.0.1');
+    await new Promise((resolve) => server.once('listening', resolve));
+    const address = `http://127.0.0.1:${server.address().port}`;
+    const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+        args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking'] });
+    const urls = { xcvm: `${address}/build/web/package/js/onnxruntime-web.js`, ort: `${address}/build/node_modules/onnxruntime-web/dist/ort.wasm.min.mjs` };
+    /* A context has a cache of its own. */
+    async function evaluate(how, parameters) {
+        const context = await browser.newContext();
+        try {
+            const page = await context.newPage();
+            await page.goto(`${address}/`);
+            return await page.evaluate(how, { ...parameters, urls, script: `${address}/bench/web/engine.mjs` });
+        } finally {
+            await context.close();
+        }
     }
-    return feeds;
+    return {
+        compare: ({ name, onnx }) => evaluate(async ({ urls, script, name, file, milliseconds }) =>
+            (await import(script)).compare(urls, name, new Uint8Array(await (await fetch(file)).arrayBuffer()), milliseconds),
+        { name, file: `/file${onnx}`, milliseconds: MILLISECONDS }),
+        first: (engine, { name }, file) => evaluate(async ({ urls, script, engine, name, file }) => {
+            const bytes = new Uint8Array(await (await fetch(file)).arrayBuffer());
+            return { first: (await (await import(script)).start(engine, urls, name, bytes)).first };
+        }, { engine, name, file: `/file${file}` }),
+        close: async () => {
+            await browser.close();
+            server.close();
+        },
+    };
 }
 
-function difference(a, b) {
-    let most = 0, largest = 1e-6;
-    for (let i = 0; i < b.length; i++) {
-        most = Math.max(most, Math.abs(Number(a[i]) - Number(b[i])));
-        largest = Math.max(largest, Math.abs(Number(b[i])));
+/* ---- The table ---- */
+
+const mean = (ratios) => ratios.length > 0 ? Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / ratios.length).toFixed(2) : '-';
+const place = inChromium ? await openChromium() : node;
+const ratios = { run: [], program: [], onnx: [], memory: [] };
+let wrong = 0;
+console.log(`In ${inChromium ? 'Chromium' : `Node ${process.version}`}. Times in ms, the shortest of several; memory in MB.\n`);
+console.log('| model | xcvm | onnxruntime-web | ratio | first result: xcvm, program | xcvm, ONNX | onnxruntime-web | memory: xcvm, program | onnxruntime-web | difference |');
+console.log(`|${' --- |'.repeat(10)}`);
+try {
+    for (const model of process.argv.slice(2).filter((argument) => !argument.startsWith('--')).map(filesOf)) {
+        const { best: [ours, theirs], difference } = await place.compare(model), first = [], memory = [];
+        for (const engine of checkOnly ? [] : ENGINES) {
+            const file = engine === ENGINES[0] ? model.program : model.onnx;
+            for (let i = 0; i < FIRST_RUNS && file !== null; i++) {
+                const result = await place.first(engine, model, file), at = ENGINES.indexOf(engine);
+                first[at] = Math.min(first[at] ?? Infinity, result.first);
+                memory[at] = Math.max(memory[at] ?? 0, result.memory ?? 0);
+            }
+        }
+        wrong += !(difference < 1e-3);
+        ratios.run.push(theirs / ours);
+        if (first[0] > 0)
+            ratios.program.push(first[2] / first[0]);
+        if (first[1] > 0)
+            ratios.onnx.push(first[2] / first[1]);
+        if (memory[0] > 0)
+            ratios.memory.push(memory[2] / memory[0]);
+        const cell = (value) => value > 0 ? value.toFixed(0) : '-';
+        console.log(`| ${[model.name, ours.toFixed(2), theirs.toFixed(2), (theirs / ours).toFixed(2), cell(first[0]), cell(first[1]), cell(first[2]), cell(memory[0]), cell(memory[2]), difference.toExponential(1)].join(' | ')} |`);
     }
-    return a.length === b.length ? most / largest : Infinity;
+} finally {
+    await place.close();
+    rmSync(folder, { recursive: true });
 }
-
-async function time(run) {
-    const begin = performance.now();
-    await run();
-    return performance.now() - begin;
-}
-
-const ours = await import(pathToFileURL(path.join(root, 'build/web/package/js/onnxruntime-web.js')));
-const { ort: theirs } = await peer();
-let product = 1, count = 0, wrong = 0;
-console.log('| model | xcvm, ms | onnxruntime-web, ms | ratio | create: xcvm, ms | create: onnxruntime-web, ms | difference |');
-console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: |');
-for (const model of models) {
-    const file = statSync(model).isDirectory() ? path.join(model, 'model.onnx') : model;
-    const name = file === model ? path.basename(model) : path.basename(path.resolve(model)), bytes = new Uint8Array(readFileSync(file));
-    let a, b;
-    const loadA = await time(async () => { a = await ours.InferenceSession.create(bytes); });
-    const loadB = await time(async () => { b = await theirs.InferenceSession.create(bytes, { graphOptimizationLevel: 'all' }); });
-    const feedsA = feedsFor(ours, a, SIZES[name]);
-    const feedsB = Object.fromEntries(Object.entries(feedsA).map(([input, { type, data, dims }]) => [input, new theirs.Tensor(type, data, dims)]));
-    const resultA = await a.run(feedsA), resultB = await b.run(feedsB);
-    const most = Math.max(...a.outputNames.map((output) => difference(resultA[output].data, resultB[output].data)));
-    wrong += !(most < 1e-3);
-    let bestA = Infinity, bestB = Infinity;
-    for (const end = performance.now() + (checkOnly ? 0 : 4000); performance.now() < end || bestB === Infinity;) {
-        bestA = Math.min(bestA, await time(() => a.run(feedsA)));
-        bestB = Math.min(bestB, await time(() => b.run(feedsB)));
-    }
-    product *= bestB / bestA;
-    count++;
-    console.log(`| ${name} | ${bestA.toFixed(2)} | ${bestB.toFixed(2)} | ${(bestB / bestA).toFixed(2)} | ${loadA.toFixed(0)} | ${loadB.toFixed(0)} | ${most.toExponential(1)} |`);
-    await a.release();
-    await b.release();
-}
-console.log(`\n${count} models, geometric mean of the ratios ${(product ** (1 / count)).toFixed(2)}; ${wrong} differ by more than 1e-3`);
+console.log(`\n${ratios.run.length} models, geometric means of onnxruntime-web by xcvm: run ${mean(ratios.run)}, first result ${mean(ratios.program)} (program) and ${mean(ratios.onnx)} (ONNX), memory ${mean(ratios.memory)}; ${wrong} differ by more than 1e-3`);
 process.exitCode = wrong ? 1 : 0;

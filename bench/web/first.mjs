@@ -1,0 +1,11 @@
+/* first.mjs ENGINE XCVM ORT MODEL FILE: prints the milliseconds to the first result, and the peak of resident memory of the
+ * process in MB, as JSON. A process of its own for each engine and model. */
+import { readFileSync } from 'node:fs';
+import { start } from './engine.mjs';
+
+const [engine, xcvm, ort, model, file] = process.argv.slice(2), bytes = new Uint8Array(readFileSync(file));
+const { first, run } = await start(engine, { xcvm, ort }, model, bytes);
+for (let i = 0; i < 3; i++)
+    await run();
+console.log(JSON.stringify({ first, memory: process.resourceUsage().maxRSS / 1024 }));
+process.exit();
