@@ -36,7 +36,7 @@ class Options(unittest.TestCase):
         self.assertEqual(names - options, own, "options of the function alone")
 
     def test_compile(self):
-        self.check("compile", xcvm.compile, {"progress", "dump", "dims", "keywords", "unroll", "fresh"})
+        self.check("compile", xcvm.compile, {"progress", "dump", "dims", "keywords", "unroll", "fresh", "keep"})
 
     def test_check(self):
         self.check("check", xcvm.check, set())

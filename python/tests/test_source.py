@@ -212,7 +212,7 @@ class Interface(Case):
         self.same(program(x, 1), (np.float32(3), 1), "after reset")
         self.assertEqual(running.n, 0)
         self.assertIn("self_h", [p.name for p in program.inputs])
-        with self.assertRaisesRegex(xcvm.SourceErrors, "read and changed"):
+        with self.assertRaisesRegex(xcvm.SourceErrors, "read here and changed"):
             xcvm.compile(running, x, 1, keep="h")
         with self.assertRaisesRegex(xcvm.InvalidArgument, "keep: m: .*has no attribute 'm'"):
             xcvm.compile(running, x, 1, keep="m")
