@@ -128,7 +128,7 @@ class Process(unittest.TestCase):
         self.assertEqual(self.check(code), "True True\nin the hook")
 
     WORK = (
-        "import os, signal, tempfile, threading, time\nimport numpy as np\nimport xcvm\nfrom onnx import helper, numpy_helper\n"
+        "import os, signal, threading\nimport numpy as np\nimport xcvm\nfrom onnx import helper, numpy_helper\n"
         "g = np.random.default_rng(0)\nnames = ['x', *'abcdef']\n"
         "nodes = [helper.make_node('MatMul', [a, 'w' + b], [b]) for a, b in zip(names, names[1:])]\n"
         "weights = [numpy_helper.from_array((g.normal(size=(256, 256)) / 16).astype('f'), 'w' + b) for b in names[1:]]\n"
@@ -141,13 +141,11 @@ class Process(unittest.TestCase):
 
     def test_interrupt_ends_quantization_and_training(self):
         code = self.WORK + (
-            "folder = tempfile.mkdtemp()\n"
-            "for call in (lambda: xcvm.quantize(model, data=({'x': x} for _ in range(10000))), lambda: train(batch=2000, epochs=10000, checkpoint=folder)):\n"
+            "for call in (lambda: xcvm.quantize(model, data=({'x': x} for _ in range(10000))), lambda: train(batch=2000, epochs=10000)):\n"
             "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
             "    try: call(); print('finished')\n    except KeyboardInterrupt: print('interrupted')\n"
-            "print(len(os.listdir(folder)) > 0)"
         )
-        self.assertEqual(self.check(code), "interrupted\ninterrupted\nTrue")
+        self.assertEqual(self.check(code), "interrupted\ninterrupted")
 
     def test_a_handler_that_raises_nothing_lets_training_go_on(self):
         code = self.WORK + (
