@@ -568,7 +568,8 @@ class Flow(Core):
         def narrowed(left: frozenset[int], run: Callable[[], Value]) -> Callable[[], Value]:
             def go() -> Value:
                 assert number.choices is not None
-                for kind in sorted(number.choices):
+                # In a branch only: values of this graph may be dropped, with facts about them.
+                for kind in sorted(number.choices) if left != number.choices else ():
                     if kind not in left or len(left) == 1:
                         self.facts[id(self.op("Equal", number.at, self.constant(kind, "i64")))] = kind in left
                 if len(left) == 1:
