@@ -308,13 +308,13 @@ static void report_outputs(const comparison *c)
             .sqnr = unknown,
             .agree = agreement_of(d),
             .decisions = d->count == 0,
-            .likely_error = unknown,
-            .likely_agree = fmin(xcc_tail_agreement(s->shares, s->squares, s->row_batches), agreement_of(d))};
+            .predicted_error = unknown,
+            .predicted_agree = fmin(xcc_tail_agreement(s->shares, s->squares, s->row_batches), agreement_of(d))};
         q->expected_agreements[q->reported_output_count - 1] = agreement_of(d);
         if (q->leads != NULL && q->leads[i] != NULL && q->leads[i]->count > 0) {
             const double expected = xcc_leads_agreement(q->leads[i]);
             q->expected_agreements[q->reported_output_count - 1] = fmin(agreement_of(d), expected);
-            o->likely_agree = fmin(o->likely_agree, expected);
+            o->predicted_agree = fmin(o->predicted_agree, expected);
         }
         if (d->count == 0)
             continue;
@@ -323,7 +323,7 @@ static void report_outputs(const comparison *c)
         o->max_error = d->max / unit;
         o->mean_error = d->magnitudes / (double)d->count / unit;
         o->sqnr = xcc_difference_sqnr(d);
-        o->likely_error = fmax(xcc_tail_error(s->extremes, s->extreme_count, s->error_batches) / unit, o->max_error);
+        o->predicted_error = fmax(xcc_tail_error(s->extremes, s->extreme_count, s->error_batches) / unit, o->max_error);
     }
 }
 

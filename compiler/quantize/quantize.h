@@ -140,7 +140,7 @@ struct xcc_quantizer {
     size_t reported_output_count;
     double *expected_agreements; /* of the reported outputs: measured, or by the leads of rows if that is less */
     /* Statistics of the search. */
-    bool measured_only; /* the bounds hold for measured errors and expected agreements, and not for likely ones */
+    bool measured_only; /* the bounds hold for measured errors and expected agreements, and not for predicted ones */
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
 };

@@ -41,13 +41,13 @@ typedef struct search {
 
 /* ---- The bounds ---- */
 
-/* Returns the greatest error of an output; infinite for NaN. `likely`: measured or extrapolated. */
-static double worst(const quantizer *q, bool likely)
+/* Returns the greatest error of an output; infinite for NaN. `predicted`: measured or extrapolated. */
+static double worst(const quantizer *q, bool predicted)
 {
     double most = 0;
     for (size_t i = 0; i < q->reported_output_count; i++) {
         const xcc_quantizer_output_info *o = &q->reported_outputs[i];
-        const double error = likely ? fmax(o->max_error, o->likely_error) : o->max_error;
+        const double error = predicted ? fmax(o->max_error, o->predicted_error) : o->max_error;
         if (!o->decisions)
             most = fmax(most, isnan(o->max_error) ? (double)INFINITY : error);
     }
@@ -55,9 +55,9 @@ static double worst(const quantizer *q, bool likely)
 }
 
 typedef enum agreement_kind {
-    MEASURED, /* on the held-out batches */
-    EXPECTED, /* also by the leads of their rows */
-    LIKELY,   /* by as many others in nine of ten cases */
+    MEASURED,  /* on the held-out batches */
+    EXPECTED,  /* also by the leads of their rows */
+    PREDICTED, /* by as many others in nine of ten cases */
 } agreement_kind;
 
 /* Returns the lowest agreement; NaN if no output has rows. */
@@ -67,7 +67,7 @@ static double agreement(const quantizer *q, agreement_kind kind)
     for (size_t i = 0; i < q->reported_output_count; i++) {
         const xcc_quantizer_output_info *o = &q->reported_outputs[i];
         if (xcc_quant_must_agree(q, o->name))
-            least = fmin(least, kind == LIKELY     ? o->likely_agree
+            least = fmin(least, kind == PREDICTED  ? o->predicted_agree
                                 : kind == EXPECTED ? q->expected_agreements[i]
                                                    : o->agree);
     }
@@ -100,7 +100,7 @@ static bool means_hold(const quantizer *q) { return !(q->o.max_mean_error > 0 &&
 
 static bool agrees(const quantizer *q)
 {
-    return !(q->o.min_agreement > 0 && agreement(q, q->measured_only ? EXPECTED : LIKELY) < q->o.min_agreement);
+    return !(q->o.min_agreement > 0 && agreement(q, q->measured_only ? EXPECTED : PREDICTED) < q->o.min_agreement);
 }
 
 static bool holds(const quantizer *q) { return errors_hold(q) && means_hold(q) && agrees(q); }
@@ -217,7 +217,7 @@ static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
     s->too_far_in_mean = !means_hold(s->q);
     s->error = worst(s->q, true);
     s->mean = worst_mean(s->q);
-    s->agreement = agreement(s->q, LIKELY);
+    s->agreement = agreement(s->q, PREDICTED);
     return XCVM_OK;
 }
 
@@ -261,18 +261,19 @@ static xcvm_status refuse_bounds(const search *s)
     XCVM_CHECK(
         q->m.error, !s->too_far, INVALID_ARGUMENT,
         "no node can be quantized within a greatest error of %g: with '%.200s' (%s) alone, the least harmful, an "
-        "output differs by %.3g of its range, measured or likely. Choose a bound above that, activations of 16 "
+        "output differs by %.3g of its range, measured or predicted. Choose a bound above that, activations of 16 "
         "bits, or a bound of the mean error or of the agreement, which single elements do not decide",
         q->o.max_error, name, type, s->error);
     XCVM_CHECK(q->m.error, !s->too_far_in_mean, INVALID_ARGUMENT,
                "no node can be quantized within a mean error of %g: with '%.200s' (%s) alone, the least harmful, an "
                "output differs by %.3g of its range in the mean. Choose a bound above that, or activations of 16 bits",
                q->o.max_mean_error, name, type, s->mean);
-    XCVM_FAIL(q->m.error, INVALID_ARGUMENT,
-              "no node can be quantized with an agreement of %g: with '%.200s' (%s) alone, the least harmful, the "
-              "greatest elements of %.3g of the rows stay the same, measured or likely. Choose a share below that, or "
-              "activations of 16 bits",
-              q->o.min_agreement, name, type, s->agreement);
+    XCVM_FAIL(
+        q->m.error, INVALID_ARGUMENT,
+        "no node can be quantized with an agreement of %g: with '%.200s' (%s) alone, the least harmful, the "
+        "greatest elements of %.3g of the rows stay the same, measured or predicted. Choose a share below that, or "
+        "activations of 16 bits",
+        q->o.min_agreement, name, type, s->agreement);
 }
 
 /* Errors of nodes neither add up nor depend on the order by harm alone. So nodes that the binary search left in float,
@@ -318,8 +319,8 @@ static xcvm_status keep_fewest(search *s, bool *any)
     return return_to_integers(s, high, any);
 }
 
-/* Few inputs hardly ever show that a share of 0.99 is likely for others. If the bounds cannot hold for likely values,
- * they hold for measured errors and expected agreements. */
+/* Few inputs hardly ever show that a share of 0.99 is likely for others. If the bounds cannot hold for predicted
+ * values, they hold for measured errors and expected agreements. */
 static xcvm_status keep_for_bounds(search *s)
 {
     quantizer *q = s->q;

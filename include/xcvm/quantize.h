@@ -74,15 +74,15 @@ typedef struct xcc_quantizer_options {
     size_t type_count;
     const char *const *exclude_types;
     size_t exclude_type_count;
-    /* Bound of each output's error as a share of its range, measured and extrapolated (likely_error). The most harmful
-     * nodes stay float until it holds. If the extrapolated error cannot be bounded, the measured error is. 0: no bound.
-     * INVALID_ARGUMENT if no node can be quantized within the bounds. */
+    /* Bound of each output's error as a share of its range, measured and extrapolated (predicted_error). The most
+     * harmful nodes stay float until it holds. If the extrapolated error cannot be bounded, the measured error is. 0:
+     * no bound. INVALID_ARGUMENT if no node can be quantized within the bounds. */
     double max_error;
     double held_out; /* share of the batches for measurement only; 0: 0.2 if there are 5 batches. Below one batch, all
                         data serve both purposes */
     xcc_progress progress;
     xcc_rounding rounding; /* of weights */
-    /* Bound like max_error: the share of rows whose greatest element must stay the same (likely_agree). 0: no bound.
+    /* Bound like max_error: the share of rows whose greatest element must stay the same (predicted_agree). 0: no bound.
      * INVALID_ARGUMENT if no output has rows. */
     double min_agreement;
     const char *agreement_output; /* output of min_agreement; NULL: all. Borrowed */
@@ -167,10 +167,10 @@ typedef struct xcc_quantizer_output_info {
     double sqnr;
     double agree;   /* share of rows whose greatest element stays the same (NaN for rows of one element); for decisions,
                        share of equal elements */
-    bool decisions; /* integer or bool elements: only agree and likely_agree are known, others are NaN */
-    /* 90 % bounds for as many further inputs, extrapolated from the batches; never better than the measurement.
+    bool decisions; /* integer or bool elements: only agree and predicted_agree are known, others are NaN */
+    /* 90 % prediction limits for as many further inputs, extrapolated from the batches; never better than measured.
      * max_error and min_agreement bound them. */
-    double likely_error, likely_agree;
+    double predicted_error, predicted_agree;
 } xcc_quantizer_output_info;
 
 typedef struct xcc_quantizer_report {

@@ -61,8 +61,8 @@ class QuantizedOutput(NamedTuple):
     sqnr: float
     agree: float
     decisions: bool
-    likely_error: float
-    likely_agree: float
+    predicted_error: float
+    predicted_agree: float
 
 
 class Quantization:

@@ -8,7 +8,7 @@ run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 400 -o d
 code 0
 out_like '^probabilities +0 \.\. 1 '
 out_like '^nodes 10 of 11 quantized'
-out_like '^calibrated with 40 batches, measured on 10 others; likely: '
+out_like '^calibrated with 40 batches, measured on 10 others; predicted: '
 out_like '^/14/Softmax +Softmax +- +nothing that computes with integers reads it'
 check grep -q '</svg>' errors.svg
 check test "$(grep -c '<rect class' errors.svg)" = 7

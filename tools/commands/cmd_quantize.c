@@ -102,7 +102,7 @@ static const struct option own_options[] = {
     {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "keep nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
      "keep the most harmful nodes in float until no element of an output differs by more than this share of its "
-     "range, such as 0.02. The bound holds on the held-out inputs, and likely on others"},
+     "range, such as 0.02. The bound holds on the held-out inputs, and, as predicted, on others"},
     {"max-mean-error", 0, "X", OPTION_TEXT, AT(max_mean_error), 0, 0,
      "the same for the mean error of each output, such as 0.002; for detectors, whose outputs have arbitrary elements"},
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
@@ -420,8 +420,9 @@ const struct command command_quantize = {
         "a scale per output channel.\n\n"
         "The result is measured on examples that were not used for calibration. The first table has the errors of the "
         "outputs, as shares of their range. \"same greatest\" is the share of the rows whose greatest element stays "
-        "the same, or of the elements of an integer output. As many other examples stay within the columns \"likely\" "
-        "in nine cases of ten. The second table has the rounded tensors, those with the least "
+        "the same, or of the elements of an integer output. The columns \"predicted\" are 90 % limits for as many "
+        "further "
+        "examples. The second table has the rounded tensors, those with the least "
         "signal-to-quantization-noise "
         "ratio "
         "(SQNR) first. With a bound or --sensitivity, the third lists nodes, the most harmful first. The last one has "

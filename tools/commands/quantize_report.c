@@ -45,8 +45,8 @@ static void print_outputs(const xcc_quantizer *quantizer)
     char name[128];
     if (xcc_quantizer_output_at(quantizer, 0) == NULL)
         return;
-    static const char *const heads[] = {"output",        ">range",   ">max error %",     ">likely %",
-                                        ">mean error %", ">SQNR dB", ">same greatest %", ">likely %"};
+    static const char *const heads[] = {"output",        ">range",   ">max error %",     ">predicted %",
+                                        ">mean error %", ">SQNR dB", ">same greatest %", ">predicted %"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
@@ -58,12 +58,12 @@ static void print_outputs(const xcc_quantizer *quantizer)
         } else {
             table_cell(&table, ">%.4g .. %.4g", o->least, o->greatest);
             table_cell(&table, ">%.3f", o->max_error * 100);
-            table_cell(&table, ">%.3f", o->likely_error * 100);
+            table_cell(&table, ">%.3f", o->predicted_error * 100);
             table_cell(&table, ">%.3f", o->mean_error * 100);
             table_cell(&table, ">%.1f", o->sqnr);
         }
         print_share(&table, o->agree);
-        print_share(&table, o->likely_agree);
+        print_share(&table, o->predicted_agree);
         table_end_row(&table);
     }
     table_print(&table, stdout);
@@ -203,7 +203,7 @@ static void print_batches(const xcc_quantizer_report *r)
     if (r->calibration_batches == 0)
         return;
     const bool same = r->calibration_batches + r->measured_batches > r->data_batches;
-    printf("calibrated with %zu batches, %s%s %zu%s; likely: what as many others stay within, nine times in ten\n",
+    printf("calibrated with %zu batches, %s%s %zu%s; predicted: 90 %% limits for as many further batches\n",
            r->calibration_batches, r->tried_models > 1 ? "nodes chosen by and " : "", "measured on",
            r->measured_batches, same ? ", the same ones" : " others");
 }
@@ -233,9 +233,10 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
                (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
     if (report.measured_only)
-        printf("the bounds hold for the measured inputs, but not for the likely values of others; more held-out inputs "
-               "show "
-               "more\n");
+        printf(
+            "the bounds hold for the measured inputs, but not for the predicted limits of others; more held-out inputs "
+            "show "
+            "more\n");
     if (report.tried_models > 1 && options->method == XCC_RANGE_DEFAULT && report.method != XCC_RANGE_MSE)
         printf("ranges by --method %s, because the bound of the error did not hold with %s\n",
                quantize_method_names[report.method], quantize_method_names[XCC_RANGE_MSE]);

@@ -142,7 +142,7 @@ static PyObject *output_list(const xcc_quantizer *quantizer)
     for (size_t i = 0; list != NULL && (o = xcc_quantizer_output_at(quantizer, i)) != NULL; i++)
         if (!append(list,
                     Py_BuildValue("(sddddddNdd)", o->name, o->least, o->greatest, o->max_error, o->mean_error, o->sqnr,
-                                  o->agree, PyBool_FromLong(o->decisions), o->likely_error, o->likely_agree)))
+                                  o->agree, PyBool_FromLong(o->decisions), o->predicted_error, o->predicted_agree)))
             Py_CLEAR(list);
     return list;
 }

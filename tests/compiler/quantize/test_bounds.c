@@ -239,7 +239,7 @@ static xcvm_status read_far(void *user, size_t batch, xcvm_value **inputs, xcvm_
     return XCVM_OK;
 }
 
-/* A bound between the measured and the likely error holds for the former. */
+/* A bound between the measured and the predicted error holds for the former. */
 START_TEST(measured_only)
 {
     static const char *const first[] = {"h"};
@@ -247,7 +247,7 @@ START_TEST(measured_only)
     source s = {.batches = 140, .read = read_far};
     quantize(&z, scores, ROUGHLY(.method = XCC_RANGE_MSE, .exclude_nodes = first, .exclude_node_count = 1), &s);
     const double error = xcc_quantizer_output_at(z.q, 0)->max_error;
-    ck_assert_double_gt(xcc_quantizer_output_at(z.q, 0)->likely_error, error * 1.01);
+    ck_assert_double_gt(xcc_quantizer_output_at(z.q, 0)->predicted_error, error * 1.01);
     close_quantizing(&z);
     for (int i = 0; i < 2; i++) {
         xcc_quantizer_report report = {.size = sizeof report};
@@ -324,10 +324,10 @@ START_TEST(inputs_beyond)
         xcc_quantizer_get_report(z.q, &report);
         const xcc_quantizer_output_info *y = xcc_quantizer_output_at(z.q, 0);
         const xcc_quantizer_tensor_info *x = xcc_quantizer_tensor_at(z.q, 0);
-        ck_assert_double_ge(y->likely_error, y->max_error);
-        ck_assert_double_le(y->likely_agree, y->agree);
+        ck_assert_double_ge(y->predicted_error, y->max_error);
+        ck_assert_double_le(y->predicted_agree, y->agree);
         ck_assert_int_eq(report.method, i == 0 ? XCC_RANGE_TAIL : XCC_RANGE_MSE);
-        ck_assert_int_eq(y->likely_error <= 0.02, i == 0);
+        ck_assert_int_eq(y->predicted_error <= 0.02, i == 0);
         ck_assert_int_eq(x->high > x->greatest, i == 0);
         ck_assert_uint_eq(report.kept_nodes, 0);
         ck_assert_uint_eq(report.tried_models, i == 0 ? 3 : 0);
@@ -350,7 +350,7 @@ START_TEST(search_is_told)
     ck_assert_uint_ge(report.tried_models, 2);
     ck_assert_uint_le(report.tried_models, 3);
     ck_assert(report.search_ns > 0);
-    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->likely_agree, 0.9);
+    ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->predicted_agree, 0.9);
     close_quantizing(&z);
 }
 END_TEST
