@@ -138,8 +138,7 @@ step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
 step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
 step 'public functions of the tape check what they are called on' scripts/entries.sh
 step 'generated pages are up to date' scripts/generated.sh build/release --check
-step 'prose: sentences of headers and main pages' scripts/prose.py include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md \
-    docs/architecture.md docs/architecture/*.md docs/generation.md docs/decoders.md docs/differences.md docs/web.md docs/manual/*.md
+step 'prose: sentences of headers and pages' scripts/prose.py --docs include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md
 step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
 step 'layers: what directories include and use' scripts/layers.sh build/release
 step 'packages: versions, needs and symbols' scripts/debian.sh check build/release
