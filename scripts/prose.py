@@ -46,7 +46,8 @@ def page_texts(text):
 
 
 def sentences(text):
-    text = re.sub(r"`[^`]*`", "CODE", text)
+    # A list of names in code font is read as one word.
+    text = re.sub(r"`[^`]*`(,\s+`[^`]*`)*", "CODE", text)
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     return re.split(r"(?<=[.!?])\s+(?=[A-Z\"*])|(?<=:)\s*\n", text)
 

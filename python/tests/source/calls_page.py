@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[3]
 HEAD = """# Library calls in Python source
 
 Functions, methods, attributes and modules that programs compiled from [source](source.md) know. This page is made of the tables
-(`make generated`). Modules of `torch.nn` that are not listed, and functions of users, are compiled from their own source. What is
-neither listed nor has source is refused by name. `@xcvm.host` marks functions that the program calls back.
+(`make generated`). Modules of `torch.nn` that are not listed, and functions of users, are compiled from their own source. A call that
+is neither listed nor has source is refused by name. `@xcvm.host` marks functions that the program calls back.
 """
 LIBRARIES = {
     "torch": "torch", "torchvision": "torchvision", "numpy": "NumPy", "chainer": "Chainer", "chainer_compiler": "Chainer Compiler",
