@@ -222,7 +222,13 @@ class Flow(Core):
             made = iter(self.graph.node("If", [condition], {}, kept, (sides[0].graph, sides[1].graph)))
         else:
             made = iter(())
-        return [value if value is not None else next(made) for value in found]
+        joined = [value if value is not None else next(made) for value in found]
+        for value, direct, a, b in zip(joined, found, leaves[0], leaves[1]):
+            # A flag that is fixed on one side is known again where the condition is.
+            if direct is None and value.type.dtype == "bool" and value.type.dims == ():
+                sides_known = [((value, bool(leaf.array)),) if leaf.array is not None else () for leaf in (a, b)]
+                condition.implies = (condition.implies[0] + sides_known[0], condition.implies[1] + sides_known[1])
+        return joined
 
     # ---- Templates of values ----
 
@@ -564,6 +570,7 @@ class Flow(Core):
             return yes() if value.value in kinds else no()
         assert isinstance(value, Number) and value.choices is not None
         number = value
+        unchanged: list[bool] = []
 
         def narrowed(left: frozenset[int], run: Callable[[], Value]) -> Callable[[], Value]:
             def go() -> Value:
@@ -572,11 +579,11 @@ class Flow(Core):
                 for kind in sorted(number.choices) if left != number.choices else ():
                     if kind not in left or len(left) == 1:
                         self.facts[id(self.op("Equal", number.at, self.constant(kind, "i64")))] = kind in left
-                if len(left) == 1:
-                    self.set_ending(next(iter(left)))
-                else:
-                    self.heap.write(self.frame, KIND, Number(number.at, "int", left))
-                return run()
+                before: Value = Const(next(iter(left))) if len(left) == 1 else Number(number.at, "int", left)
+                self.heap.write(self.frame, KIND, before)
+                made = run()
+                unchanged.append(same_value(before, self.ending()))
+                return made
 
             return go
 
@@ -585,7 +592,11 @@ class Flow(Core):
             return narrowed(inside, yes)()
         if not inside:
             return narrowed(outside, no)()
-        return self.branch(self.ending_is(kinds), narrowed(inside, yes), narrowed(outside, no))
+        made = self.branch(self.ending_is(kinds), narrowed(inside, yes), narrowed(outside, no))
+        if unchanged == [True, True]:
+            # The block ended as before, so that what is known by how it ended stays known.
+            self.heap.write(self.frame, KIND, number)
+        return made
 
     def when_normal(self, run: Callable[[], None]) -> None:
         """Run something on the paths on which the block has not ended."""
