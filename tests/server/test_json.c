@@ -128,7 +128,8 @@ START_TEST(plain_numbers_read)
         ck_assert_msg(!check_plain(others[i]), "%s", others[i]);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         ck_assert_msg(check_plain(plain[i]), "%s", plain[i]);
-    ck_assert_ptr_null(xcs_number_read_plain("12345678", "12345678" + 8, &unused)); /* it might go on */
+    const char digits[] = "12345678";
+    ck_assert_ptr_null(xcs_number_read_plain(digits, digits + 8, &unused)); /* it might go on */
 }
 END_TEST
 
