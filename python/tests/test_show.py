@@ -139,7 +139,8 @@ class Progress(unittest.TestCase):
         code = (
             "from xcvm.show import Progress\n"
             "with Progress('work') as bar:\n"
-            "    bar(0.1, 'early')\n    bar._begun -= 1\n    bar(0.5, 'half'); bar(0.6, 'at once')\n    bar._shown_at = 0; bar(1, 'whole')"
+            "    bar._begun += 9; bar(0.1, 'early')\n    bar._begun -= 10; bar(0.5, 'half')\n"
+            "    bar._shown_at += 9; bar(0.6, 'at once')\n    bar._shown_at = 0; bar(1, 'whole')"
         )
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "p.py")
