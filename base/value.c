@@ -14,13 +14,12 @@ typedef struct owned_storage {
 } owned_storage;
 
 enum {
-    OWNED_HEADER = (sizeof(owned_storage) + XCVM_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT,
     /* Blocks up to this size are requested with the alignment of malloc, which has them ready, while a greater
      * alignment makes it search. The elements then begin at the first suitable place behind the header. */
     SMALL_BYTES = 1024,
-    SMALL_ALIGNMENT = alignof(max_align_t)
+    SMALL_ALIGNMENT = alignof(max_align_t),
+    OWNED_HEADER = (sizeof(owned_storage) + 2 * XCVM_ALIGNMENT - SMALL_ALIGNMENT - 1) / XCVM_ALIGNMENT * XCVM_ALIGNMENT
 };
-_Static_assert(sizeof(owned_storage) + XCVM_ALIGNMENT - SMALL_ALIGNMENT <= OWNED_HEADER, "no room to align elements");
 
 void xcvm_storage_retain(xcvm_storage *storage) { __atomic_fetch_add(&storage->refs, 1, __ATOMIC_RELAXED); }
 
