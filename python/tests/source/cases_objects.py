@@ -419,6 +419,15 @@ def view_of_a_branch(x, n):
     return x, y
 
 
+def int_that_becomes_a_float(n):
+    k, total = 1, 0
+    for i in range(n):
+        for j in range(k):
+            total += j
+        k = k + 1 if i < 2 else 2.5
+    return total
+
+
 CALLS = [(1,), (0,), (2,), (3,), (5,), (8,), (-1,)]
 ARRAYS = [(np.arange(4.0), n) for n in (1, 0, 2, 3, 6)]
 PAIRS = [(1, 1), (0, 0), (0, 1), (1, 0), (0, 2), (3, 2)]
@@ -455,11 +464,13 @@ CASES = [
     (array_replaced_and_changed_in_a_loop, ARRAYS),
     (array_of_either_entry, ARRAYS),
 ]
-# Changes in place that are refused, since links between arrays do not describe which share memory.
+# Refused. Links between arrays do not describe which of these share memory when one is changed in place.
 REFUSED = [
     (array_of_a_nested_branch, ARRAYS[0], "changed in place"),
     (array_of_a_later_round, ARRAYS[0], "changed in place"),
     (array_kept_by_the_first_round, ARRAYS[0], "changed in place"),
     (array_of_a_dict_in_a_loop, ARRAYS[0], "changed in place"),
     (view_of_a_branch, ARRAYS[0], "changed in place"),
+    # Python raises TypeError only when the float comes.
+    (int_that_becomes_a_float, (1,), "an int is needed"),
 ]

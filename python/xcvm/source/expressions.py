@@ -704,7 +704,7 @@ class Expressions(Calls):
         if isinstance(index, Array):
             index = self.number(self.number_value(index, "i64"), "int")
         if self.kind_of(index) not in ("int", "bool"):
-            raise PythonError(TypeError(f"{self.type_name(value)} indices must be integers or slices, not {self.type_name(index)}"))
+            self.float_for_int(index, TypeError(f"{self.type_name(value)} indices must be integers or slices, not {self.type_name(index)}"))
         if isinstance(contents, Tuple) and isinstance(index, Const):
             try:
                 return contents.items[index.value]

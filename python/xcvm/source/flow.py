@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
 from .core import NORMAL, RAISE, Core
 from .errors import PythonError, Refusal
@@ -196,7 +196,19 @@ class Flow(Core):
     def widener(self, cell: Cell | None, pair: Any = None) -> Widener:
         """Return what joins the values of a cell. A result that is missing on a path is not used after it."""
         key = cell[1] if cell else None
-        return Widener(self.array_type, dummy=key == RESULT, choices=key == KIND, pair=pair)
+        return Widener(self.array_type, dummy=key == RESULT, choices=key == KIND, pair=pair, mix=self.mix)
+
+    # True if the program has a number that is an int on one path and a float on another.
+    mixed = False
+
+    def mix(self) -> None:
+        self.mixed = True
+
+    def float_for_int(self, value: Value, error: Exception) -> NoReturn:
+        """Raise what Python raises for a float in the place of an int. Refuses one that may be an int in Python."""
+        if self.mixed and isinstance(value, Number):
+            self.refuse("an int is needed, but this number may be a float on another path, where an int becomes one", "Use int()")
+        raise PythonError(error)
 
     def emit_if(
         self, condition: GraphValue, sides: tuple[Side, Side], leaves: list[list[GraphValue]], types: list[Type]

@@ -79,7 +79,7 @@ class Machine(Arrays):
             return self.each(value, self.integer)
         if self.kind_of(value) not in ("int", "bool"):
             self.usable(value)
-            raise PythonError(TypeError(f"'{self.type_name(value)}' object cannot be interpreted as an integer"))
+            self.float_for_int(value, TypeError(f"'{self.type_name(value)}' object cannot be interpreted as an integer"))
         return Const(int(value.value)) if isinstance(value, Const) else value
 
     def minimum(self, a: Value | None, b: Value | None) -> Value:

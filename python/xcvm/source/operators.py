@@ -247,7 +247,8 @@ class Operators(Flow):
         kind = max((*kinds, "int"), key=RANK.__getitem__)
         if symbol in ("&", "|", "^", "<<", ">>"):
             if kind == "float":
-                raise PythonError(TypeError(f"unsupported operand type(s) for {symbol}: 'float'"))
+                one = a if self.kind_of(a) == "float" else b
+                self.float_for_int(one, TypeError(f"unsupported operand type(s) for {symbol}: 'float'"))
             return self.integer_bits(symbol, a, b)
         if symbol == "/":
             kind = "float"

@@ -238,9 +238,16 @@ class Widener:
     """
 
     def __init__(
-        self, array_type: Any, dummy: bool = False, choices: bool = False, pair: Callable[[Object, Object], Object | None] | None = None
+        self,
+        array_type: Any,
+        dummy: bool = False,
+        choices: bool = False,
+        pair: Callable[[Object, Object], Object | None] | None = None,
+        mix: Callable[[], None] | None = None,
     ) -> None:
         self.array_type = array_type
+        # Called where an int becomes a float, since it is one on another path.
+        self.mix = mix
         self.pair = pair
         self.dummy = dummy
         self.choices = choices
@@ -300,6 +307,8 @@ class Widener:
         kind_a, kind_b = self.kind(a), self.kind(b)
         if kind_a and kind_b:
             kind = kind_a if RANK[kind_a] >= RANK[kind_b] else kind_b
+            if kind_a != kind_b and kind == "float" and self.mix is not None:
+                self.mix()
             return NumberOf(kind, _choices(a) | _choices(b) if self.choices else None)
         if isinstance(a, ArrayOf) and isinstance(b, ArrayOf):
             if a.library != b.library or a.type.dtype != b.type.dtype or a.type.rank != b.type.rank:
