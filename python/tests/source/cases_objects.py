@@ -419,6 +419,16 @@ def view_of_a_branch(x, n):
     return x, y
 
 
+def dict_that_changes_in_the_loop_over_it(n):
+    d, seen = {"x": 1, "y": n}, []
+    if n > 1:
+        d["z"] = 5
+    for v in d.values():
+        seen.append(v)
+        d["y"] = d["x"] + 10
+    return d, seen
+
+
 def int_that_becomes_a_float(n):
     k, total = 1, 0
     for i in range(n):
@@ -459,6 +469,7 @@ CASES = [
     (returned_from_a_loop, CALLS),
     (raised_in_a_branch, CALLS),
     (one_name_lost, CALLS),
+    (dict_that_changes_in_the_loop_over_it, CALLS),
     (array_of_a_choice, ARRAYS),
     (array_of_a_list_changed_in_a_loop, ARRAYS),
     (array_replaced_and_changed_in_a_loop, ARRAYS),

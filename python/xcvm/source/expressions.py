@@ -559,7 +559,13 @@ class Expressions(Calls):
             inner.step = check
         except Undecided:
             source = self.iterate(self.narrowed_items(items))
-            inner = Iteration(length, lambda index: (check(), source.item(index))[1], source.unroll, check)
+
+            def item(index: Value) -> Value:
+                # Values are those at the time of the round.
+                check()
+                return self.iterate(self.narrowed_items(items)).item(index)
+
+            inner = Iteration(length, item, source.unroll, check)
         return inner
 
     def _size_error(self) -> Value:
