@@ -121,7 +121,7 @@ class Writer:
             self.line(depth, f"for {name} in range({self.pick(self.small(), '3', '2', '10', f'1, {self.small()}', f'{self.small()}, 0, -1')}):")
             self.loop(depth, nesting, name)
         elif r < 0.8:
-            items = self.pick("list(l0)", "l1[:3]", "[a, b, i0]", "reversed([1, a, 3])", "sorted(l0)", "d.values()", "l1[-2:]", "set([1, 2])")
+            items = self.pick("list(l0)[:5]", "l1[:3]", "[a, b, i0]", "reversed([1, a, 3])", "sorted(l0)[:4]", "d.values()", "l1[-2:]", "set([1, 2])")
             self.line(depth, f"for {name} in {items}:")
             self.loop(depth, nesting, name)
         elif r < 0.84:
