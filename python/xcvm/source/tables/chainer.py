@@ -11,7 +11,7 @@ from ..values import Array, Const, Reference, Sequence, Slice, Tuple, Value
 from . import ATTRIBUTES, CONTEXTS, METHODS, attributes, functions, methods, modules
 from . import numpy as numpy_rows
 from .numpy import clamped, hstacked, split_bounds, vstacked
-from .shared import axes_of, concat, expanded, extreme_index, is_none, numbers, padded, pieces, reduce, reshape, shape_view, squeezed, stack, transpose
+from .shared import axes_of, concat, expanded, extreme_index, is_none, moved, numbers, padded, pieces, reduce, reshape, shape_view, squeezed, stack, transpose
 
 M = Any
 C = "chainer"
@@ -239,9 +239,7 @@ def average(m: M, x: Value, axis: Value = NONE, weights: Value = NONE, keepdims:
     at, w = m.tensor(x), m.tensor(weights)
     axes = axes_of(m, axis, m.rank(at))
     if axes is not None and m.rank(w) != m.rank(at):
-        order = iter(axes)
         dims = [m.dimension(at, axis) if axis in axes else Const(1) for axis in range(m.rank(at))]
-        assert order
         w = m.reshape(w, dims)
     w = m.op("Expand", w, m.op("Shape", at))
     total = reduce(m, "ReduceSum", m.op("Mul", at, w), axis, keepdims)
@@ -257,20 +255,15 @@ for _name, _op in {"argmax": "ArgMax", "argmin": "ArgMin"}.items():
     functions(F + _name)(_indexed)
 
 
-@functions(F + "cumsum")
-def cumsum(m: M, x: Value, axis: Value = NONE) -> Value:
-    at = m.tensor(x)
-    if is_none(m.settle(axis)):
-        at, axis = m.op("Reshape", at, m.ints([-1])), Const(0)
-    return m.array(m.op("CumSum", at, m.constant(m.axis(axis, m.rank(at)), "i64")), C)
+for _name, _op in {"cumsum": "CumSum", "cumprod": "CumProd"}.items():
 
+    def _cumulative(m: M, x: Value, axis: Value = NONE, _op: str = _op) -> Value:
+        at = m.tensor(x)
+        if is_none(m.settle(axis)):
+            at, axis = m.op("Reshape", at, m.ints([-1])), Const(0)
+        return m.array(m.op(_op, at, m.constant(m.axis(axis, m.rank(at)), "i64")), C)
 
-@functions(F + "cumprod")
-def cumprod(m: M, x: Value, axis: Value = NONE) -> Value:
-    at = m.tensor(x)
-    if is_none(m.settle(axis)):
-        at, axis = m.op("Reshape", at, m.ints([-1])), Const(0)
-    return m.array(m.op("CumProd", at, m.constant(m.axis(axis, m.rank(at)), "i64")), C)
+    functions(F + _name)(_cumulative)
 
 
 @functions(F + "normalize")
@@ -337,14 +330,7 @@ def swapaxes(m: M, x: Value, axis1: Value, axis2: Value) -> Value:
 
 @functions(F + "moveaxis")
 def moveaxis(m: M, x: Value, source: Value, destination: Value) -> Value:
-    a = _array(m, x)
-    rank = m.rank(m.read_array(a))
-    sources, targets = axes_of(m, source, rank) or [], axes_of(m, destination, rank) or []
-    order = [-1] * rank
-    for s, d in zip(sources, targets):
-        order[d] = s
-    rest = iter(i for i in range(rank) if i not in sources)
-    return transpose(m, a, [next(rest) if o < 0 else o for o in order])
+    return moved(m, _array(m, x), source, destination)
 
 
 @functions(F + "rollaxis")

@@ -240,6 +240,17 @@ def transpose(m: M, value: Array, order: list[int]) -> Array:
     return shape_view(m, value, lambda base: m.op("Transpose", base, perm=order), lambda own: own.transpose(order))
 
 
+def moved(m: M, a: Array, source: Value, destination: Value) -> Array:
+    """Return the array with axes at other places, and the others in their order."""
+    rank = m.rank(m.read_array(a))
+    sources, targets = axes_of(m, source, rank) or [], axes_of(m, destination, rank) or []
+    order = [-1] * rank
+    for s, d in zip(sources, targets):
+        order[d] = s
+    rest = iter(i for i in range(rank) if i not in sources)
+    return transpose(m, a, [next(rest) if o < 0 else o for o in order])
+
+
 def same_padding(m: M, sizes: list[int], dilations: list[int]) -> list[int]:
     """Return pads for padding="same" of stride 1; an odd one goes to the end."""
     totals = [(s - 1) * d for s, d in zip(sizes, dilations)]

@@ -21,6 +21,7 @@ from .shared import (
     floating,
     is_none,
     logical_reduce,
+    moved,
     padded,
     pieces,
     reduce,
@@ -707,14 +708,7 @@ attributes(T, "mT")(lambda m, a: transpose_(m, a, Const(-2), Const(-1)))
 
 @method_and_function("movedim", in_place=False)
 def movedim(m: M, input: Value, source: Value, destination: Value) -> Value:
-    a = _array(m, input)
-    rank = m.rank(m.read_array(a))
-    sources, targets = axes_of(m, source, rank) or [], axes_of(m, destination, rank) or []
-    order = [-1] * rank
-    for s, d in zip(sources, targets):
-        order[d] = s
-    rest = iter(i for i in range(rank) if i not in sources)
-    return transpose(m, a, [next(rest) if o < 0 else o for o in order])
+    return moved(m, _array(m, input), source, destination)
 
 
 @methods(T, "expand")
