@@ -245,10 +245,10 @@ XCC_GRADIENT(RotaryEmbedding)
         xcvm_RotaryEmbedding_args args = *a;
         args.x = XCC_IN(xcc_g(d));
         args.sin = XCC_IN(back);
-        xcc_give(d, 0,
-                 back != NULL
-                     ? xcc_apply_at(d->b, XCVM_OP_RotaryEmbedding, &args, offsetof(xcvm_RotaryEmbedding_args, y))
-                     : NULL);
+        xcc_set_gradient(
+            d, 0,
+            back != NULL ? xcc_apply_at(d->b, XCVM_OP_RotaryEmbedding, &args, offsetof(xcvm_RotaryEmbedding_args, y))
+                         : NULL);
         return;
     }
     const int rank = a->cos->rank;
@@ -311,9 +311,9 @@ XCC_GRADIENT(TensorScatter)
         return;
     }
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0,
-                 xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(g), .indices = XCC_IN(at), .updates = XCC_IN(zeros),
-                           .axis = axis, .reduction = XCVM_REDUCTION_none));
+        xcc_set_gradient(d, 0,
+                         xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(g), .indices = XCC_IN(at),
+                                   .updates = XCC_IN(zeros), .axis = axis, .reduction = XCVM_REDUCTION_none));
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1, xcc_apply(d->b, GatherElements, y, .x = XCC_IN(g), .indices = XCC_IN(at), .axis = axis));
+        xcc_set_gradient(d, 1, xcc_apply(d->b, GatherElements, y, .x = XCC_IN(g), .indices = XCC_IN(at), .axis = axis));
 }

@@ -11,46 +11,46 @@ XCC_GRADIENT(Add)
 {
     for (size_t i = 0; i < 2; i++)
         if (xcc_wanted(d, i))
-            xcc_give_each(d, i, G);
+            xcc_set_gradient_each(d, i, G);
 }
 
 XCC_GRADIENT(Sub)
 {
     if (xcc_wanted(d, 0))
-        xcc_give_each(d, 0, G);
+        xcc_set_gradient_each(d, 0, G);
     if (xcc_wanted(d, 1))
-        xcc_give_each(d, 1, xcc_neg(d, G));
+        xcc_set_gradient_each(d, 1, xcc_neg(d, G));
 }
 
 XCC_GRADIENT(Mul)
 {
     if (xcc_wanted(d, 0))
-        xcc_give_times(d, 0, B);
+        xcc_set_gradient_times(d, 0, B);
     if (xcc_wanted(d, 1))
-        xcc_give_times(d, 1, A);
+        xcc_set_gradient_times(d, 1, A);
 }
 
 XCC_GRADIENT(Div)
 {
     if (xcc_wanted(d, 0))
-        xcc_give_over(d, 0, B);
+        xcc_set_gradient_over(d, 0, B);
     if (xcc_wanted(d, 1))
-        xcc_give_times(d, 1, xcc_neg(d, xcc_div(d, Y, B)));
+        xcc_set_gradient_times(d, 1, xcc_neg(d, xcc_div(d, Y, B)));
 }
 
 /* A tie gives half to each. With a NaN on one side neither loses, and both get all. */
-static void give_winners(xcc_vjp *d, xcvm_opcode loses)
+static void set_winners(xcc_vjp *d, xcvm_opcode loses)
 {
     xcc_value *half = xcc_where(d, xcc_op2(d, XCVM_OP_Equal, A, B), xcc_num(d, G, 0.5), xcc_num(d, G, 1));
     for (size_t i = 0; i < 2; i++)
         if (xcc_wanted(d, i)) {
             xcc_value *lost = xcc_op2(d, loses, xcc_in(d, i), xcc_in(d, 1 - i));
-            xcc_give_times(d, i, xcc_where(d, lost, xcc_num(d, G, 0), half));
+            xcc_set_gradient_times(d, i, xcc_where(d, lost, xcc_num(d, G, 0), half));
         }
 }
 
-XCC_GRADIENT(Max) { give_winners(d, XCVM_OP_Less); }
-XCC_GRADIENT(Min) { give_winners(d, XCVM_OP_Greater); }
+XCC_GRADIENT(Max) { set_winners(d, XCVM_OP_Less); }
+XCC_GRADIENT(Min) { set_winners(d, XCVM_OP_Greater); }
 
 /* b * a^(b - 1), 0 where b is 0; the exponent may have another type. */
 static xcc_value *power_slope(xcc_vjp *d)
@@ -80,12 +80,12 @@ static xcc_value *exponent_slope(xcc_vjp *d)
 XCC_GRADIENT(Pow)
 {
     if (xcc_wanted(d, 0))
-        xcc_give_times(d, 0, power_slope(d));
+        xcc_set_gradient_times(d, 0, power_slope(d));
     if (xcc_wanted(d, 1)) {
         xcc_value *product = xcc_mul(d, G, exponent_slope(d));
         if (d->masks[0] != NULL)
             product = xcc_where(d, d->masks[0], product, xcc_num(d, product, 0));
-        xcc_give_each(d, 1, xcc_build_cast(d->b, product, (xcvm_dtype)B->type.dtype));
+        xcc_set_gradient_each(d, 1, xcc_build_cast(d->b, product, (xcvm_dtype)B->type.dtype));
     }
 }
 
@@ -93,9 +93,9 @@ XCC_GRADIENT(Pow)
 XCC_GRADIENT(Mod)
 {
     if (xcc_wanted(d, 0))
-        xcc_give_each(d, 0, G);
+        xcc_set_gradient_each(d, 0, G);
     if (xcc_wanted(d, 1))
-        xcc_give_times(d, 1, xcc_neg(d, xcc_op1(d, XCVM_OP_Round, xcc_div(d, xcc_sub(d, A, Y), B))));
+        xcc_set_gradient_times(d, 1, xcc_neg(d, xcc_op1(d, XCVM_OP_Round, xcc_div(d, xcc_sub(d, A, Y), B))));
 }
 
 /* The gradient at 0 is slope. */
@@ -103,15 +103,15 @@ XCC_GRADIENT(PRelu)
 {
     xcc_value *above = xcc_op2(d, XCVM_OP_Greater, A, xcc_num(d, A, 0));
     if (xcc_wanted(d, 0))
-        xcc_give_times(d, 0, xcc_where(d, above, xcc_num(d, A, 1), B));
+        xcc_set_gradient_times(d, 0, xcc_where(d, above, xcc_num(d, A, 1), B));
     if (xcc_wanted(d, 1))
-        xcc_give_times(d, 1, xcc_where(d, above, xcc_num(d, A, 0), A));
+        xcc_set_gradient_times(d, 1, xcc_where(d, above, xcc_num(d, A, 0), A));
 }
 
 XCC_GRADIENT(Where)
 {
     if (xcc_wanted(d, 1))
-        xcc_give_where(d, 1, A);
+        xcc_set_gradient_where(d, 1, A);
     if (xcc_wanted(d, 2))
-        xcc_give_where(d, 2, xcc_op1(d, XCVM_OP_Not, A));
+        xcc_set_gradient_where(d, 2, xcc_op1(d, XCVM_OP_Not, A));
 }

@@ -204,6 +204,6 @@ void xcc_gradient_of_if(xcc_vjp *d)
     d->failed = d->failed || xcc_node_infer(back) != XCVM_OK;
     for (size_t i = d->outside_count; i-- > 0 && !d->failed;)
         if (d->wanted[n->input_count + i])
-            xcc_give(d, n->input_count + i, outputs[--count]);
+            xcc_set_gradient(d, n->input_count + i, outputs[--count]);
     xcc_copying_end(&c);
 }

@@ -113,13 +113,13 @@ XCC_GRADIENT(Conv)
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
         return;
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_window_spread(d, G, W, &window, X));
+        xcc_set_gradient(d, 0, xcc_window_spread(d, G, W, &window, X));
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1, filter_gradient(d, X, G, W, &window));
+        xcc_set_gradient(d, 1, filter_gradient(d, X, G, W, &window));
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, bias_gradient(d, G));
+        xcc_set_gradient(d, 2, bias_gradient(d, G));
     if (xcc_wanted(d, 3))
-        xcc_give(d, 3, G);
+        xcc_set_gradient(d, 3, G);
 }
 
 XCC_GRADIENT(ConvTranspose)
@@ -135,17 +135,18 @@ XCC_GRADIENT(ConvTranspose)
     if (xcc_wanted(d, 0)) {
         xcvm_ints pads = window.pads;
         xcc_value *g = apply_pads(d, G, &pads);
-        xcc_give(d, 0,
-                 g == NULL ? NULL
-                           : cut_to(d,
-                                    xcc_apply(d->b, Conv, y, .x = XCC_IN(g), .w = XCC_IN(W), .strides = a->strides,
-                                              .pads = pads, .dilations = a->dilations, .group = a->group),
-                                    X));
+        xcc_set_gradient(d, 0,
+                         g == NULL
+                             ? NULL
+                             : cut_to(d,
+                                      xcc_apply(d->b, Conv, y, .x = XCC_IN(g), .w = XCC_IN(W), .strides = a->strides,
+                                                .pads = pads, .dilations = a->dilations, .group = a->group),
+                                      X));
     }
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1, filter_gradient(d, G, X, W, &window));
+        xcc_set_gradient(d, 1, filter_gradient(d, G, X, W, &window));
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, bias_gradient(d, G));
+        xcc_set_gradient(d, 2, bias_gradient(d, G));
 }
 
 /* It is linear in the image and in g. */
@@ -156,11 +157,11 @@ XCC_GRADIENT(ConvFilterGradient)
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
         return;
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_window_spread(d, xcc_in(d, 1), G, &window, X));
+        xcc_set_gradient(d, 0, xcc_window_spread(d, xcc_in(d, 1), G, &window, X));
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1,
-                 cut_to(d,
-                        xcc_apply(d->b, Conv, y, .x = XCC_IN(X), .w = XCC_IN(G), .strides = a->strides, .pads = a->pads,
-                                  .dilations = a->dilations, .group = a->group),
-                        xcc_in(d, 1)));
+        xcc_set_gradient(d, 1,
+                         cut_to(d,
+                                xcc_apply(d->b, Conv, y, .x = XCC_IN(X), .w = XCC_IN(G), .strides = a->strides,
+                                          .pads = a->pads, .dilations = a->dilations, .group = a->group),
+                                xcc_in(d, 1)));
 }

@@ -16,7 +16,7 @@ static xcc_value *fit(xcc_vjp *d, xcc_value *x, xcc_value *size, int axis)
 
 /* For a real signal from one side of its spectrum: each frequency counts twice, except the first, and the last of an
  * even number. */
-static void give_half(xcc_vjp *d, int axis)
+static void set_half(xcc_vjp *d, int axis)
 {
     xcc_builder *b = d->b;
     xcc_graph *graph = b->graph;
@@ -35,7 +35,7 @@ static void give_half(xcc_vjp *d, int axis)
     for (int i = 1; i < rank - axis; i++)
         shape[i] = 1;
     weight = xcc_build_reshape(b, weight, xcc_build_ints(b, (size_t)(rank - axis), shape));
-    xcc_give(d, 0, fit(d, xcc_mul(d, half, weight), xcc_build_dim_of(b, X, axis), axis));
+    xcc_set_gradient(d, 0, fit(d, xcc_mul(d, half, weight), xcc_build_dim_of(b, X, axis), axis));
 }
 
 /* The unscaled transform in the other direction. Omitted frequencies have no gradient, and neither has the imaginary
@@ -53,7 +53,7 @@ XCC_GRADIENT(DFT)
     }
     const int axis = (int)(given < 0 ? given + rank : given);
     if (a->inverse && a->onesided) {
-        give_half(d, axis);
+        set_half(d, axis);
         return;
     }
     xcc_value *n = xcc_build_dim_of(d->b, X, axis), *m = n, *number = XCC_BUILD_INTS(d->b, axis);
@@ -72,7 +72,7 @@ XCC_GRADIENT(DFT)
         xcc_value *parts = xcc_build_dim_of(d->b, X, rank - 1), *last = XCC_BUILD_INTS(d->b, rank - 1);
         back = xcc_build_call(d->b, XCVM_OP_Slice, 4, (xcc_value *[]){back, XCC_BUILD_INTS(d->b, 0), parts, last});
     }
-    xcc_give(d, 0, back);
+    xcc_set_gradient(d, 0, back);
 }
 
 /* Windowed and transformed frames of the signal. */

@@ -66,6 +66,6 @@ XCC_GRADIENT(HostCall)
         if (xcc_is_differentiable(xcc_in(d, i))) {
             xcc_value *g = xcc_value_of(results[outs++]);
             if (xcc_wanted(d, i)) /* with the operand's shape, which is known more precisely */
-                xcc_give(d, i, xcc_reshape_like(b, g, xcc_in(d, i)));
+                xcc_set_gradient(d, i, xcc_reshape_like(b, g, xcc_in(d, i)));
         }
 }

@@ -39,5 +39,5 @@ XCC_GRADIENT(Col2Im)
     xcc_value *columns = xcc_apply(
         b, Conv, y, .x = XCC_IN(image), .w = XCC_IN(w), .strides = complete(a->strides, axes, ones),
         .pads = complete(a->pads, 2 * axes, zeros), .dilations = complete(a->dilations, axes, ones), .group = 1);
-    xcc_give(d, 0, xcc_reshape_like(b, columns, X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(b, columns, X));
 }

@@ -440,12 +440,12 @@ static xcvm_status unwind(unwinding *u)
         if (!flows(n, i))
             continue;
         if (d->wanted[i + 2])
-            xcc_give(d, i + 2, outputs[next]);
+            xcc_set_gradient(d, i + 2, outputs[next]);
         next++;
     }
     for (size_t i = 0; i < d->outside_count; i++)
         if (d->wanted[u->operands + i])
-            xcc_give(d, u->operands + i, outputs[next++]);
+            xcc_set_gradient(d, u->operands + i, outputs[next++]);
     return XCVM_OK;
 }
 

@@ -11,7 +11,7 @@ XCC_GRADIENT(Softmax)
 {
     ARGS(Softmax);
     xcc_value *product = xcc_mul(d, G, Y);
-    xcc_give(d, 0, xcc_sub(d, product, xcc_mul(d, Y, sum_along(d, product, a->axis))));
+    xcc_set_gradient(d, 0, xcc_sub(d, product, xcc_mul(d, Y, sum_along(d, product, a->axis))));
 }
 
 /* Returns true if all elements are known to be 0: an expanded number, or a constant. */
@@ -52,13 +52,14 @@ XCC_GRADIENT(LogSoftmax)
     const xcvm_ScatterElements_args *one = one_of_each_line(d, G, a->axis);
     if (one != NULL) { /* the sum is that number, which is added at its position */
         xcc_value *rest = xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), xcc_neg(d, xcc_value_of(one->updates)));
-        xcc_give(d, 0,
-                 rest == NULL ? NULL
-                              : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(rest), .indices = one->indices,
-                                          .updates = one->updates, .axis = one->axis, .reduction = XCVM_REDUCTION_add));
+        xcc_set_gradient(d, 0,
+                         rest == NULL
+                             ? NULL
+                             : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(rest), .indices = one->indices,
+                                         .updates = one->updates, .axis = one->axis, .reduction = XCVM_REDUCTION_add));
         return;
     }
-    xcc_give(d, 0, xcc_sub(d, G, xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), sum_along(d, G, a->axis))));
+    xcc_set_gradient(d, 0, xcc_sub(d, G, xcc_mul(d, xcc_op1(d, XCVM_OP_Exp, Y), sum_along(d, G, a->axis))));
 }
 
 /* Minus the weight at the target, divided by the sum of weights for a mean. Ignored targets do not count. If all are
@@ -96,11 +97,11 @@ XCC_GRADIENT(NegativeLogLikelihoodLoss)
         if (ignored != NULL)
             column = xcc_where(d, ignored, none, column);
         xcc_value *written = xcc_build_unsqueeze(d->b, column, 1, channels), *zeros = xcc_zeros_like(d->b, x);
-        xcc_give(d, 0,
-                 written == NULL || zeros == NULL || at == NULL
-                     ? NULL
-                     : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(at),
-                                 .updates = XCC_IN(written), .axis = 1, .reduction = XCVM_REDUCTION_none));
+        xcc_set_gradient(d, 0,
+                         written == NULL || zeros == NULL || at == NULL
+                             ? NULL
+                             : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(at),
+                                         .updates = XCC_IN(written), .axis = 1, .reduction = XCVM_REDUCTION_none));
     }
     if (xcc_wanted(d, 2)) {
         xcc_value *picked = xcc_build_call(d->b, XCVM_OP_Neg, 1, (xcc_value *[]){x});
@@ -115,10 +116,10 @@ XCC_GRADIENT(NegativeLogLikelihoodLoss)
             part = xcc_where(d, ignored, none, part);
         xcc_value *zeros = xcc_zeros_like(d->b, weight), *to = xcc_build_reshape(d->b, class, flat),
                   *from = xcc_build_reshape(d->b, part, flat);
-        xcc_give(d, 2,
-                 zeros == NULL || to == NULL || from == NULL
-                     ? NULL
-                     : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(to),
-                                 .updates = XCC_IN(from), .axis = 0, .reduction = XCVM_REDUCTION_add));
+        xcc_set_gradient(d, 2,
+                         zeros == NULL || to == NULL || from == NULL
+                             ? NULL
+                             : xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(to),
+                                         .updates = XCC_IN(from), .axis = 0, .reduction = XCVM_REDUCTION_add));
     }
 }

@@ -19,7 +19,7 @@ XCC_GRADIENT(LSTMCell)
                                       .c_prev = a->c_prev, .children = a->children, .layout = a->layout) == NULL;
     for (size_t i = 0; i <= count && !d->failed; i++)
         if (xcc_wanted(d, i))
-            xcc_give(d, i, given[i]);
+            xcc_set_gradient(d, i, given[i]);
 }
 
 XCC_GRADIENT(LSTMCellGradient)

@@ -57,12 +57,12 @@ XCC_GRADIENT(MatMul)
     const bool matrix = b->type.rank == 2;
     if (xcc_wanted(d, 0)) {
         xcc_value *left = matrix ? gemm(d, g, false, b, true, 1) : xcc_op2(d, XCVM_OP_MatMul, g, swap_last(d, b));
-        xcc_give(d, 0, xcc_reshape_like(d->b, xcc_sum_to(d->b, left, a), A));
+        xcc_set_gradient(d, 0, xcc_reshape_like(d->b, xcc_sum_to(d->b, left, a), A));
     }
     if (xcc_wanted(d, 1)) {
         xcc_value *right = matrix ? gemm(d, as_matrix(d, a), true, as_matrix(d, g), false, 1)
                                   : xcc_op2(d, XCVM_OP_MatMul, swap_last(d, a), g);
-        xcc_give(d, 1, xcc_reshape_like(d->b, xcc_sum_to(d->b, right, b), B));
+        xcc_set_gradient(d, 1, xcc_reshape_like(d->b, xcc_sum_to(d->b, right, b), B));
     }
 }
 
@@ -76,15 +76,15 @@ XCC_GRADIENT(Gemm)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0,
-                 s->transA ? gemm(d, B, s->transB, G, true, s->alpha) : gemm(d, G, false, B, !s->transB, s->alpha));
+        xcc_set_gradient(
+            d, 0, s->transA ? gemm(d, B, s->transB, G, true, s->alpha) : gemm(d, G, false, B, !s->transB, s->alpha));
     if (xcc_wanted(d, 1)) {
         xcc_value *a = as_matrix(d, A), *g = as_matrix(d, G);
-        xcc_give(d, 1,
-                 s->transB ? gemm(d, g, true, a, s->transA, s->alpha) : gemm(d, a, !s->transA, g, false, s->alpha));
+        xcc_set_gradient(
+            d, 1, s->transB ? gemm(d, g, true, a, s->transA, s->alpha) : gemm(d, a, !s->transA, g, false, s->alpha));
     }
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, xcc_scale(d, xcc_sum_to(d->b, G, xcc_in(d, 2)), s->beta));
+        xcc_set_gradient(d, 2, xcc_scale(d, xcc_sum_to(d->b, G, xcc_in(d, 2)), s->beta));
 }
 
 /* Signs of a chessboard pattern, n x n. */
@@ -121,12 +121,12 @@ XCC_GRADIENT(Det)
         return;
     }
     if (n == 0) {
-        xcc_give(d, 0, xcc_zeros_like(d->b, A));
+        xcc_set_gradient(d, 0, xcc_zeros_like(d->b, A));
         return;
     }
     xcc_value *g = xcc_build_unsqueeze(d->b, G, 2, (const int64_t[]){-2, -1});
     if (n == 1) {
-        xcc_give(d, 0, xcc_reshape_like(d->b, g, A));
+        xcc_set_gradient(d, 0, xcc_reshape_like(d->b, g, A));
         return;
     }
     xcc_value *but = all_but_one(d, n);
@@ -139,5 +139,5 @@ XCC_GRADIENT(Det)
     perm[rank] = rank - 1;
     minors = xcc_build_transpose(d->b, minors, (size_t)rank + 2, perm);
     xcc_value *cofactors = xcc_mul(d, xcc_op1(d, XCVM_OP_Det, minors), chessboard(d, A, n));
-    xcc_give(d, 0, xcc_mul(d, g, cofactors));
+    xcc_set_gradient(d, 0, xcc_mul(d, g, cofactors));
 }

@@ -123,7 +123,7 @@ XCC_GRADIENT(Concat)
         d->failed = true;
     for (size_t i = 0; i < count && !d->failed; i++)
         if (xcc_wanted(d, i))
-            xcc_give(d, i, xcc_value_of(pieces[i]));
+            xcc_set_gradient(d, i, xcc_value_of(pieces[i]));
 }
 
 XCC_GRADIENT(Split)
@@ -132,7 +132,7 @@ XCC_GRADIENT(Split)
     xcc_value **pieces = xcc_alloc(d->b->graph->module, a->ys.count * sizeof *pieces);
     for (size_t i = 0; pieces != NULL && i < a->ys.count; i++)
         pieces[i] = d->results[i] != NULL ? d->results[i] : xcc_zeros_like(d->b, xcc_out(d, i));
-    xcc_give(d, 0, pieces != NULL ? xcc_build_concat(d->b, a->ys.count, pieces, a->axis) : NULL);
+    xcc_set_gradient(d, 0, pieces != NULL ? xcc_build_concat(d->b, a->ys.count, pieces, a->axis) : NULL);
 }
 
 /* The axes of a Slice or a Pad. Refuses and returns false if they are known only at run time. */
@@ -185,10 +185,10 @@ static bool pad_slice(xcc_vjp *d, const xcvm_Slice_args *a, const int64_t *axes,
         pads[i + count] = size - taken - pads[i];
     }
     xcc_value *to = xcc_build_ints(d->b, 2 * count, pads), *along = xcc_build_ints(d->b, count, axes);
-    xcc_give(d, 0,
-             to == NULL || along == NULL
-                 ? NULL
-                 : xcc_apply(d->b, Pad, y, .x = XCC_IN(G), .pads = XCC_IN(to), .axes = XCC_IN(along)));
+    xcc_set_gradient(d, 0,
+                     to == NULL || along == NULL
+                         ? NULL
+                         : xcc_apply(d->b, Pad, y, .x = XCC_IN(G), .pads = XCC_IN(to), .axes = XCC_IN(along)));
     return true;
 }
 
@@ -237,12 +237,12 @@ XCC_GRADIENT(Slice)
         }
         g = scatter_along(d, wide, g, taken, (int)axis);
     }
-    xcc_give(d, 0, count > 0 ? xcc_reshape_like(d->b, g, X) : g);
+    xcc_set_gradient(d, 0, count > 0 ? xcc_reshape_like(d->b, g, X) : g);
 }
 
 /* ---- Repetition ---- */
 
-XCC_GRADIENT(Expand) { xcc_give(d, 0, xcc_sum_to(d->b, G, X)); }
+XCC_GRADIENT(Expand) { xcc_set_gradient(d, 0, xcc_sum_to(d->b, G, X)); }
 
 /* Axis by axis: copies are adjacent, [before, copies, size and all axes after]. */
 XCC_GRADIENT(Tile)
@@ -262,21 +262,21 @@ XCC_GRADIENT(Tile)
         g = xcc_build_reshape_to(d->b, g, xcc_build_concat(d->b, 3, parts, 0));
         g = xcc_sum(d, g, XCC_BUILD_INTS(d->b, 1));
     }
-    xcc_give(d, 0, xcc_reshape_like(d->b, g, X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, g, X));
 }
 
 /* Removes added elements, and pads removed ones with zeros. */
-static void give_padded(xcc_vjp *d, const xcvm_Pad_args *a)
+static void set_padded(xcc_vjp *d, const xcvm_Pad_args *a)
 {
     xcc_value *back = xcc_neg(d, xcc_value_of(a->pads));
     xcc_value *inner =
         back == NULL ? NULL : xcc_apply(d->b, Pad, y, .x = XCC_IN(G), .pads = XCC_IN(back), .axes = a->axes);
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, inner);
+        xcc_set_gradient(d, 0, inner);
     if (xcc_wanted(d, 2)) {
         xcc_value *rest = xcc_sub(d, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, G, NULL, false),
                                   xcc_build_reduce(d->b, XCVM_OP_ReduceSum, inner, NULL, false));
-        xcc_give(d, 2, xcc_reshape_like(d->b, rest, xcc_in(d, 2)));
+        xcc_set_gradient(d, 2, xcc_reshape_like(d->b, rest, xcc_in(d, 2)));
     }
 }
 
@@ -287,7 +287,7 @@ XCC_GRADIENT(Pad)
     int64_t axes[XCVM_MAX_RANK];
     size_t count;
     if (a->mode == XCVM_PAD_MODE_constant) {
-        give_padded(d, a);
+        set_padded(d, a);
         return;
     }
     if (!xcc_vjp_need_rank(d, 0) || !read_axes(d, a->axes, axes, &count))
@@ -309,13 +309,13 @@ XCC_GRADIENT(Pad)
                                : xcc_apply(d->b, Pad, y, .x = XCC_IN(all), .pads = XCC_IN(pads), .mode = a->mode);
         g = wide == NULL || taken == NULL ? NULL : scatter_along(d, wide, g, taken, (int)axes[i]);
     }
-    xcc_give(d, 0, g);
+    xcc_set_gradient(d, 0, g);
 }
 
 XCC_GRADIENT(Trilu)
 {
     ARGS(Trilu);
-    xcc_give(d, 0, xcc_apply(d->b, Trilu, y, .x = XCC_IN(G), .k = a->k, .upper = a->upper));
+    xcc_set_gradient(d, 0, xcc_apply(d->b, Trilu, y, .x = XCC_IN(G), .k = a->k, .upper = a->upper));
 }
 
 /* ---- Indexing ---- */
@@ -327,13 +327,13 @@ XCC_GRADIENT(Gather)
         return;
     xcc_value *list = flat(d, xcc_in(d, 1));
     const int axis = (int)(a->axis < 0 ? a->axis + X->type.rank : a->axis);
-    xcc_give(d, 0, list != NULL ? scatter_along(d, X, G, list, axis) : NULL);
+    xcc_set_gradient(d, 0, list != NULL ? scatter_along(d, X, G, list, axis) : NULL);
 }
 
 XCC_GRADIENT(GatherElements)
 {
     ARGS(GatherElements);
-    xcc_give(d, 0, scatter_elements(d, xcc_zeros_like(d->b, X), xcc_in(d, 1), G, a->axis, XCVM_REDUCTION_add));
+    xcc_set_gradient(d, 0, scatter_elements(d, xcc_zeros_like(d->b, X), xcc_in(d, 1), G, a->axis, XCVM_REDUCTION_add));
 }
 
 /* Index tuples for all of x: batch axes, which the indices omit, are merged and counted. */
@@ -343,7 +343,7 @@ XCC_GRADIENT(GatherND)
     xcc_value *indices = xcc_in(d, 1), *zeros = xcc_zeros_like(d->b, X), *g = G;
     const int batch = (int)a->batch_dims;
     if (batch == 0) {
-        xcc_give(d, 0, scatter_nd(d, zeros, indices, g, XCVM_REDUCTION_add));
+        xcc_set_gradient(d, 0, scatter_nd(d, zeros, indices, g, XCVM_REDUCTION_add));
         return;
     }
     if (!xcc_vjp_need_rank(d, 0) || !xcc_vjp_need_rank(d, 1))
@@ -373,7 +373,7 @@ XCC_GRADIENT(GatherND)
     for (int i = batch + depth; i < X->type.rank; i++)
         shape[count++] = xcc_build_dim_of(d->b, X, i);
     g = xcc_build_reshape_to(d->b, g, xcc_build_concat(d->b, (size_t)count, shape, 0));
-    xcc_give(d, 0, xcc_reshape_like(d->b, scatter_nd(d, zeros, full, g, XCVM_REDUCTION_add), X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, scatter_nd(d, zeros, full, g, XCVM_REDUCTION_add), X));
 }
 
 XCC_GRADIENT(Compress)
@@ -388,20 +388,20 @@ XCC_GRADIENT(Compress)
     if (a->axis >= -XCVM_MAX_RANK && !xcc_vjp_need_rank(d, 0))
         return;
     const int axis = a->axis < -XCVM_MAX_RANK ? 0 : (int)(a->axis < 0 ? a->axis + X->type.rank : a->axis);
-    xcc_give(d, 0, xcc_reshape_like(d->b, scatter_along(d, x, G, taken, axis), X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, scatter_along(d, x, G, taken, axis), X));
 }
 
 XCC_GRADIENT(TopK)
 {
     ARGS(TopK);
     xcc_value *indices = xcc_extra_result(d, 1);
-    xcc_give(d, 0, scatter_elements(d, xcc_zeros_like(d->b, X), indices, G, a->axis, XCVM_REDUCTION_none));
+    xcc_set_gradient(d, 0, scatter_elements(d, xcc_zeros_like(d->b, X), indices, G, a->axis, XCVM_REDUCTION_none));
 }
 
 XCC_GRADIENT(MaxUnpool)
 {
     xcc_value *at = flat(d, xcc_in(d, 1));
-    xcc_give(d, 0, xcc_reshape_like(d->b, gather_elements(d, flat(d, G), at, 0), X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, gather_elements(d, flat(d, G), at, 0), X));
 }
 
 /* Sums of the gradient at the selected positions, and elsewhere. */
@@ -415,5 +415,5 @@ XCC_GRADIENT(OneHot)
     xcc_value *on = xcc_build_reduce(d->b, XCVM_OP_ReduceSum, xcc_mul(d, G, mask), NULL, false);
     xcc_value *off =
         xcc_build_reduce(d->b, XCVM_OP_ReduceSum, xcc_mul(d, G, xcc_sub(d, xcc_num(d, G, 1), mask)), NULL, false);
-    xcc_give(d, 2, xcc_build_concat(d->b, 2, (xcc_value *[]){flat(d, off), flat(d, on)}, 0));
+    xcc_set_gradient(d, 2, xcc_build_concat(d->b, 2, (xcc_value *[]){flat(d, off), flat(d, on)}, 0));
 }

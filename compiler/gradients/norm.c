@@ -13,10 +13,10 @@ static xcc_value *wide(xcc_vjp *d, xcc_value *v)
     return xcc_build_cast(d->b, v, X->type.dtype == XCVM_F64 ? XCVM_F64 : XCVM_F32);
 }
 
-/* Gives a gradient converted to the operand's type. */
-static void give_narrow(xcc_vjp *d, size_t i, xcc_value *gradient)
+/* Sets a gradient, converted to the operand's type. */
+static void set_converted(xcc_vjp *d, size_t i, xcc_value *gradient)
 {
-    xcc_give(d, i, xcc_build_cast(d->b, gradient, (xcvm_dtype)xcc_in(d, i)->type.dtype));
+    xcc_set_gradient(d, i, xcc_build_cast(d->b, gradient, (xcvm_dtype)xcc_in(d, i)->type.dtype));
 }
 
 /* 1 / sqrt(variance + epsilon) */
@@ -62,10 +62,10 @@ static xcc_value *other_axes(xcc_vjp *d)
     return xcc_build_ints(d->b, rank > 1 ? (size_t)rank - 1 : 1, axes);
 }
 
-static void give_channel_sum(xcc_vjp *d, size_t i, xcc_value *v)
+static void set_channel_sum(xcc_vjp *d, size_t i, xcc_value *v)
 {
     if (xcc_wanted(d, i))
-        give_narrow(d, i, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, v, other_axes(d), false));
+        set_converted(d, i, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, v, other_axes(d), false));
 }
 
 /* Sums over all axes except the channels. */
@@ -109,7 +109,7 @@ static bool may_be_own(const xcc_vjp *d)
 }
 
 /* With the statistics of the batch. */
-static void give_trained(xcc_vjp *d, double epsilon)
+static void set_trained(xcc_vjp *d, double epsilon)
 {
     xcc_value *const scale = xcc_in(d, 1);
     trained t;
@@ -128,7 +128,7 @@ static void give_trained(xcc_vjp *d, double epsilon)
     xcc_value *const all[] = {t.dx, t.dscale, t.db};
     for (size_t i = 0; i < 3; i++)
         if (xcc_wanted(d, i))
-            give_narrow(d, i, all[i]);
+            set_converted(d, i, all[i]);
 }
 
 /* With the batch's own statistics or, in inference form, given ones, which are ordinary operands. */
@@ -142,18 +142,18 @@ XCC_GRADIENT(BatchNormalization)
     if (!xcc_vjp_need_rank(d, 0))
         return;
     if (a->training_mode) {
-        give_trained(d, a->epsilon);
+        set_trained(d, a->epsilon);
         return;
     }
     xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
     xcc_value *s = inverse_deviation(d, per_channel(d, xcc_in(d, 4)), a->epsilon);
     xcc_value *xhat = xcc_mul(d, xcc_sub(d, x, per_channel(d, xcc_in(d, 3))), s), *shift = xcc_mul(d, scaled, s);
     if (xcc_wanted(d, 0))
-        give_narrow(d, 0, shift);
-    give_channel_sum(d, 1, xcc_mul(d, g, xhat));
-    give_channel_sum(d, 2, g);
-    give_channel_sum(d, 3, xcc_neg(d, shift));
-    give_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, xhat, s)), -0.5));
+        set_converted(d, 0, shift);
+    set_channel_sum(d, 1, xcc_mul(d, g, xhat));
+    set_channel_sum(d, 2, g);
+    set_channel_sum(d, 3, xcc_neg(d, shift));
+    set_channel_sum(d, 4, xcc_scale(d, xcc_mul(d, shift, xcc_mul(d, xhat, s)), -0.5));
 }
 
 /* Of g, x and scale, by differentiating a formula. */
@@ -194,11 +194,11 @@ XCC_GRADIENT(SyncBatchNormalization)
                          .statistics = XCC_IN(statistics), .epsilon = a->epsilon) == NULL;
     for (size_t i = 0; i < 3 && !d->failed; i++)
         if (xcc_wanted(d, i))
-            give_narrow(d, i, results[i]);
+            set_converted(d, i, results[i]);
 }
 
 /* With x as [batch, groups, elements of a group]. */
-static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
+static void set_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
 {
     xcc_value *x = wide(d, X), *g = wide(d, G), *scaled = xcc_mul(d, g, per_channel(d, xcc_in(d, 1)));
     xcc_value *rest =
@@ -208,24 +208,24 @@ static void give_grouped(xcc_vjp *d, xcc_value *groups, double epsilon)
     const normal n = normalize(d, xcc_build_reshape_to(d->b, x, shape), XCC_BUILD_INTS(d->b, 2), epsilon, true);
     if (xcc_wanted(d, 0)) {
         xcc_value *dx = backward(d, &n, xcc_build_reshape_to(d->b, scaled, shape), true);
-        give_narrow(d, 0, xcc_reshape_like(d->b, dx, X));
+        set_converted(d, 0, xcc_reshape_like(d->b, dx, X));
     }
-    give_channel_sum(d, 1, xcc_mul(d, g, xcc_reshape_like(d->b, n.xhat, X)));
-    give_channel_sum(d, 2, g);
+    set_channel_sum(d, 1, xcc_mul(d, g, xcc_reshape_like(d->b, n.xhat, X)));
+    set_channel_sum(d, 2, g);
 }
 
 XCC_GRADIENT(InstanceNormalization)
 {
     ARGS(InstanceNormalization);
     if (xcc_vjp_need_rank(d, 0))
-        give_grouped(d, xcc_build_dim_of(d->b, X, 1), a->epsilon);
+        set_grouped(d, xcc_build_dim_of(d->b, X, 1), a->epsilon);
 }
 
 XCC_GRADIENT(GroupNormalization)
 {
     ARGS(GroupNormalization);
     if (xcc_vjp_need_rank(d, 0))
-        give_grouped(d, XCC_BUILD_INTS(d->b, a->num_groups), a->epsilon);
+        set_grouped(d, XCC_BUILD_INTS(d->b, a->num_groups), a->epsilon);
 }
 
 /* The axes from `axis`. */
@@ -246,9 +246,9 @@ XCC_GRADIENT(LayerNormalization)
         xcc_value *g = wide(d, G);
         sum = xcc_wanted(d, 0) ? backward(d, &n, scale != NULL ? xcc_mul(d, g, wide(d, scale)) : g, true) : NULL;
         if (xcc_wanted(d, 1))
-            give_narrow(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
+            set_converted(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
         if (xcc_wanted(d, 2))
-            give_narrow(d, 2, xcc_sum_to(d->b, g, xcc_in(d, 2)));
+            set_converted(d, 2, xcc_sum_to(d->b, g, xcc_in(d, 2)));
     }
     for (size_t i = 1; i <= 2 && xcc_wanted(d, 0); i++) {
         if (d->results[i] == NULL)
@@ -262,7 +262,7 @@ XCC_GRADIENT(LayerNormalization)
         sum = sum != NULL ? xcc_add(d, sum, part) : part;
     }
     if (xcc_wanted(d, 0))
-        give_narrow(d, 0, sum);
+        set_converted(d, 0, sum);
 }
 
 XCC_GRADIENT(RMSNormalization)
@@ -273,9 +273,9 @@ XCC_GRADIENT(RMSNormalization)
     xcc_value *g = wide(d, G), *scale = xcc_in(d, 1);
     const normal n = normalize(d, wide(d, X), axes_from(d, a->axis), a->epsilon, false);
     if (xcc_wanted(d, 0))
-        give_narrow(d, 0, backward(d, &n, xcc_mul(d, g, wide(d, scale)), false));
+        set_converted(d, 0, backward(d, &n, xcc_mul(d, g, wide(d, scale)), false));
     if (xcc_wanted(d, 1))
-        give_narrow(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
+        set_converted(d, 1, xcc_sum_to(d->b, xcc_mul(d, g, n.xhat), scale));
 }
 
 /* (g - y * sum(g * y)) / norm, or for the 1-norm with the sign of x instead of the first y; 0 where the norm is 0. */
@@ -286,7 +286,7 @@ XCC_GRADIENT(LpNormalization)
     xcc_value *norm = xcc_build_reduce(d->b, a->p == 1 ? XCVM_OP_ReduceL1 : XCVM_OP_ReduceL2, x, axis, true);
     xcc_value *along = xcc_sum(d, xcc_mul(d, g, y), axis), *slope = a->p == 1 ? xcc_op1(d, XCVM_OP_Sign, x) : y;
     xcc_value *zero = xcc_num(d, x, 0), *dx = xcc_div(d, xcc_sub(d, g, xcc_mul(d, slope, along)), norm);
-    give_narrow(d, 0, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, norm, zero), zero, dx));
+    set_converted(d, 0, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, norm, zero), zero, dx));
 }
 
 /* Sums of `size` neighboring channels, `before` of them preceding: a convolution of [batch, 1, channels, rest]. */
@@ -319,7 +319,7 @@ XCC_GRADIENT(LRN)
     xcc_value *n = xcc_plus(d, xcc_scale(d, neighbors(d, xcc_square(d, x), a->size, before), share), a->bias);
     xcc_value *power = xcc_op2(d, XCVM_OP_Pow, n, xcc_num(d, n, -a->beta)), *direct = xcc_mul(d, g, power);
     xcc_value *sum = neighbors(d, xcc_div(d, xcc_mul(d, direct, x), n), a->size, a->size - 1 - before);
-    give_narrow(d, 0, xcc_sub(d, direct, xcc_scale(d, xcc_mul(d, x, sum), 2 * share * a->beta)));
+    set_converted(d, 0, xcc_sub(d, direct, xcc_scale(d, xcc_mul(d, x, sum), 2 * share * a->beta)));
 }
 
 /* The kept elements, divided as in the forward pass; in inference form all elements unchanged. */
@@ -327,12 +327,12 @@ XCC_GRADIENT(Dropout)
 {
     xcc_value *ratio = xcc_in(d, 1), *training = xcc_in(d, 2), *mask = training != NULL ? xcc_extra_result(d, 1) : NULL;
     if (training == NULL) {
-        xcc_give_each(d, 0, G);
+        xcc_set_gradient_each(d, 0, G);
         return;
     }
     xcc_value *kept = ratio != NULL
                           ? xcc_sub(d, xcc_num(d, G, 1), xcc_build_cast(d->b, ratio, (xcvm_dtype)G->type.dtype))
                           : xcc_num(d, G, 0.5);
     xcc_value *scaled = xcc_div(d, G, xcc_where(d, training, kept, xcc_num(d, G, 1)));
-    xcc_give(d, 0, xcc_where(d, mask, scaled, xcc_num(d, G, 0)));
+    xcc_set_gradient(d, 0, xcc_where(d, mask, scaled, xcc_num(d, G, 0)));
 }

@@ -31,13 +31,14 @@ XCC_GRADIENT(MaxPool)
     xcc_value *all = XCC_BUILD_INTS(d->b, -1), *g = xcc_build_reshape(d->b, G, all);
     xcc_value *at = xcc_build_reshape(d->b, indices, all);
     xcc_value *zeros = xcc_build_reshape(d->b, xcc_zeros_like(d->b, X), all);
-    xcc_give(d, 0,
-             zeros == NULL || at == NULL || g == NULL
-                 ? NULL
-                 : xcc_reshape_like(d->b,
-                                    xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(at),
-                                              .updates = XCC_IN(g), .reduction = XCVM_REDUCTION_add),
-                                    X));
+    xcc_set_gradient(
+        d, 0,
+        zeros == NULL || at == NULL || g == NULL
+            ? NULL
+            : xcc_reshape_like(d->b,
+                               xcc_apply(d->b, ScatterElements, y, .x = XCC_IN(zeros), .indices = XCC_IN(at),
+                                         .updates = XCC_IN(g), .reduction = XCVM_REDUCTION_add),
+                               X));
 }
 
 /* ---- Sums ---- */
@@ -124,7 +125,7 @@ XCC_GRADIENT(AveragePool)
     const xcvm_AveragePool_args *a = XCC_ARGS(AveragePool, d->node);
     pool p;
     if (read_pool(d, &p, a->kernel_shape, a->strides, a->pads, a->dilations, a->auto_pad))
-        xcc_give(d, 0, spread(d, &p, xcc_div(d, G, window_sizes(d, &p, a->count_include_pad != 0))));
+        xcc_set_gradient(d, 0, spread(d, &p, xcc_div(d, G, window_sizes(d, &p, a->count_include_pad != 0))));
 }
 
 /* x * |x|^(p - 2) / y^(p - 1), 0 where y is 0 */
@@ -138,5 +139,5 @@ XCC_GRADIENT(LpPool)
     xcc_value *share = xcc_div(d, G, xcc_op2(d, XCVM_OP_Pow, Y, power)), *zero = xcc_num(d, X, 0);
     xcc_value *sum = spread(d, &p, xcc_where(d, xcc_op2(d, XCVM_OP_Equal, Y, zero), zero, share));
     xcc_value *size = xcc_op2(d, XCVM_OP_Pow, xcc_op1(d, XCVM_OP_Abs, X), power);
-    xcc_give(d, 0, xcc_mul(d, sum, xcc_mul(d, xcc_op1(d, XCVM_OP_Sign, X), size)));
+    xcc_set_gradient(d, 0, xcc_mul(d, sum, xcc_mul(d, xcc_op1(d, XCVM_OP_Sign, X), size)));
 }

@@ -93,17 +93,18 @@ XCC_GRADIENT(DequantizeLinear)
     if (!find_layout(d, a->axis, a->block_size, &l))
         return;
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_mul(d, g, wide(d, spread(d, &l, scale))));
+        xcc_set_gradient(d, 0, xcc_mul(d, g, wide(d, spread(d, &l, scale))));
     if (zero_point != NULL && xcc_wanted(d, 2))
-        xcc_give(d, 2,
-                 xcc_neg(d, xcc_mul(d, xcc_reshape_like(d->b, gather_up(d, &l, g, scale), zero_point),
-                                    xcc_reshape_like(d->b, wide(d, scale), zero_point))));
+        xcc_set_gradient(d, 2,
+                         xcc_neg(d, xcc_mul(d, xcc_reshape_like(d->b, gather_up(d, &l, g, scale), zero_point),
+                                            xcc_reshape_like(d->b, wide(d, scale), zero_point))));
     if (!xcc_wanted(d, 1))
         return;
     xcc_value *x = wide(d, X);
     if (zero_point != NULL) /* same number as scales */
         x = xcc_sub(d, x, spread(d, &l, xcc_reshape_like(d->b, wide(d, zero_point), scale)));
-    xcc_give(d, 1, xcc_build_cast(d->b, gather_up(d, &l, xcc_mul(d, g, x), scale), (xcvm_dtype)scale->type.dtype));
+    xcc_set_gradient(d, 1,
+                     xcc_build_cast(d->b, gather_up(d, &l, xcc_mul(d, g, x), scale), (xcvm_dtype)scale->type.dtype));
 }
 
 /* The smallest and the largest number of a quantized type. */
@@ -159,13 +160,13 @@ XCC_GRADIENT(QuantizeLinear)
                                 xcc_op2(d, XCVM_OP_LessOrEqual, y, xcc_num(d, y, high)));
     xcc_value *taken = xcc_where(d, inside, g, xcc_num(d, g, 0)), *share = xcc_div(d, taken, each);
     if (zero_point != NULL && xcc_wanted(d, 2))
-        xcc_give(d, 2, xcc_reshape_like(d->b, gather_up(d, &l, taken, scale), zero_point));
+        xcc_set_gradient(d, 2, xcc_reshape_like(d->b, gather_up(d, &l, taken, scale), zero_point));
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_build_cast(d->b, share, (xcvm_dtype)X->type.dtype));
+        xcc_set_gradient(d, 0, xcc_build_cast(d->b, share, (xcvm_dtype)X->type.dtype));
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1,
-                 xcc_build_cast(d->b, gather_up(d, &l, xcc_neg(d, xcc_mul(d, share, quotient)), scale),
-                                (xcvm_dtype)scale->type.dtype));
+        xcc_set_gradient(d, 1,
+                         xcc_build_cast(d->b, gather_up(d, &l, xcc_neg(d, xcc_mul(d, share, quotient)), scale),
+                                        (xcvm_dtype)scale->type.dtype));
 }
 
 /* The scale is the range of x and zero divided by 255, so nothing saturates. */

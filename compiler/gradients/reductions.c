@@ -43,15 +43,15 @@ static bool know_axes(xcc_vjp *d)
 }
 
 /* The gradient of x is the product of y's and a factor with the shape of x. */
-static void give_product(xcc_vjp *d, xcc_value *g, xcc_value *factor)
+static void set_product(xcc_vjp *d, xcc_value *g, xcc_value *factor)
 {
-    xcc_give(d, 0, xcc_mul(d, put_back(d, g), factor));
+    xcc_set_gradient(d, 0, xcc_mul(d, put_back(d, g), factor));
 }
 
 XCC_GRADIENT(ReduceSum)
 {
     if (know_axes(d))
-        xcc_give(d, 0, xcc_expand_like(d->b, put_back(d, G), X));
+        xcc_set_gradient(d, 0, xcc_expand_like(d->b, put_back(d, G), X));
 }
 
 XCC_GRADIENT(ReduceMean)
@@ -60,11 +60,11 @@ XCC_GRADIENT(ReduceMean)
         return;
     xcc_value *count = xcc_op2(d, XCVM_OP_Div, xcc_op1(d, XCVM_OP_Size, X), xcc_op1(d, XCVM_OP_Size, Y));
     xcc_value *share = xcc_div(d, G, xcc_build_cast(d->b, count, (xcvm_dtype)G->type.dtype));
-    xcc_give(d, 0, xcc_expand_like(d->b, put_back(d, share), X));
+    xcc_set_gradient(d, 0, xcc_expand_like(d->b, put_back(d, share), X));
 }
 
 /* Equal extremes share the gradient. */
-static void give_extremes(xcc_vjp *d)
+static void set_extremes(xcc_vjp *d)
 {
     if (!know_axes(d))
         return;
@@ -75,11 +75,11 @@ static void give_extremes(xcc_vjp *d)
                                     : xcc_apply(d->b, ReduceSum, y, .x = XCC_IN(ones), .axes = a->axes, .keepdims = 1,
                                                 .noop_with_empty_axes = a->noop_with_empty_axes);
     xcc_value *share = xcc_div(d, put_back(d, G), count);
-    xcc_give(d, 0, xcc_where(d, won, share, xcc_num(d, G, 0)));
+    xcc_set_gradient(d, 0, xcc_where(d, won, share, xcc_num(d, G, 0)));
 }
 
-XCC_GRADIENT(ReduceMax) { give_extremes(d); }
-XCC_GRADIENT(ReduceMin) { give_extremes(d); }
+XCC_GRADIENT(ReduceMax) { set_extremes(d); }
+XCC_GRADIENT(ReduceMin) { set_extremes(d); }
 
 /* The product of the other elements. With one zero on an axis, that element gets the product of the rest and the others
  * 0; with several zeros, all get 0. */
@@ -92,7 +92,7 @@ XCC_GRADIENT(ReduceProd)
     xcc_value *is_zero = xcc_op2(d, XCVM_OP_Equal, X, none);
     xcc_value *zeros = xcc_build_cast(d->b, is_zero, (xcvm_dtype)X->type.dtype), *rest = xcc_where(d, is_zero, one, X);
     if (zeros == NULL || rest == NULL) {
-        xcc_give(d, 0, NULL);
+        xcc_set_gradient(d, 0, NULL);
         return;
     }
     xcc_value *count = xcc_apply(d->b, ReduceSum, y, .x = XCC_IN(zeros), .axes = a->axes, .keepdims = 1,
@@ -102,13 +102,13 @@ XCC_GRADIENT(ReduceProd)
     /* The number of zeros among the other elements. */
     xcc_value *others = xcc_sub(d, count, zeros);
     xcc_value *factor = xcc_where(d, xcc_op2(d, XCVM_OP_Equal, others, none), xcc_div(d, product, rest), none);
-    give_product(d, G, factor);
+    set_product(d, G, factor);
 }
 
 XCC_GRADIENT(ReduceL1)
 {
     if (know_axes(d))
-        give_product(d, G, xcc_op1(d, XCVM_OP_Sign, X));
+        set_product(d, G, xcc_op1(d, XCVM_OP_Sign, X));
 }
 
 /* 0 where y is 0 */
@@ -117,19 +117,19 @@ XCC_GRADIENT(ReduceL2)
     if (!know_axes(d))
         return;
     xcc_value *flat = xcc_op2(d, XCVM_OP_Equal, Y, xcc_num(d, Y, 0));
-    give_product(d, xcc_where(d, flat, xcc_num(d, G, 0), xcc_div(d, G, Y)), X);
+    set_product(d, xcc_where(d, flat, xcc_num(d, G, 0), xcc_div(d, G, Y)), X);
 }
 
 XCC_GRADIENT(ReduceSumSquare)
 {
     if (know_axes(d))
-        give_product(d, xcc_scale(d, G, 2), X);
+        set_product(d, xcc_scale(d, G, 2), X);
 }
 
 XCC_GRADIENT(ReduceLogSumExp)
 {
     if (know_axes(d))
-        give_product(d, G, xcc_op1(d, XCVM_OP_Exp, xcc_sub(d, X, put_back(d, Y))));
+        set_product(d, G, xcc_op1(d, XCVM_OP_Exp, xcc_sub(d, X, put_back(d, Y))));
 }
 
 /* ---- Cumulative sums and products ---- */
@@ -147,7 +147,7 @@ static xcc_value *cumulate(xcc_vjp *d, xcvm_opcode op, xcc_value *x, bool exclus
 XCC_GRADIENT(CumSum)
 {
     const xcvm_CumSum_args *a = d->node->args;
-    xcc_give(d, 0, cumulate(d, XCVM_OP_CumSum, G, a->exclusive, !a->reverse));
+    xcc_set_gradient(d, 0, cumulate(d, XCVM_OP_CumSum, G, a->exclusive, !a->reverse));
 }
 
 /* The sum of gradient times result over all results that include the element, divided by the element. After the first
@@ -165,5 +165,5 @@ XCC_GRADIENT(CumProd)
     xcc_value *of_first = cumulate(d, XCVM_OP_CumSum, xcc_mul(d, G, without), a->exclusive, !a->reverse);
     xcc_value *sum = cumulate(d, XCVM_OP_CumSum, xcc_mul(d, G, Y), a->exclusive, !a->reverse);
     xcc_value *rest = xcc_where(d, before, xcc_div(d, sum, xcc_where(d, before, X, one)), none);
-    xcc_give(d, 0, xcc_where(d, first, of_first, rest));
+    xcc_set_gradient(d, 0, xcc_where(d, first, of_first, rest));
 }

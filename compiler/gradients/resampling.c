@@ -69,5 +69,5 @@ XCC_GRADIENT(Resize)
             xcc_apply(d->b, Gemm, y, .a = XCC_IN(last), .b = XCC_IN(matrix), .alpha = 1, .beta = 1, .transB = 1);
         g = xcc_build_transpose(d->b, product, (size_t)rank, perm);
     }
-    xcc_give(d, 0, g);
+    xcc_set_gradient(d, 0, g);
 }

@@ -108,7 +108,7 @@ bool xcc_vjp_need_sizes(xcc_vjp *d, const xcc_value *v, const char *what)
 
 /* ---- Gradients ---- */
 
-void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient)
+void xcc_set_gradient(xcc_vjp *d, size_t i, xcc_value *gradient)
 {
     d->failed = d->failed || gradient == NULL;
     d->operands[i] = gradient;
@@ -123,32 +123,35 @@ static xcc_value *any_copy(xcc_vjp *d, xcc_value *mask, size_t i)
     return xcc_op2(d, XCVM_OP_Greater, count, xcc_num(d, count, 0));
 }
 
-static void give_each(xcc_vjp *d, size_t i, xcc_value *gradient, xcc_value *mask)
+static void set_each(xcc_vjp *d, size_t i, xcc_value *gradient, xcc_value *mask)
 {
     xcc_value *sum = xcc_sum_to(d->b, gradient, xcc_in(d, i));
-    xcc_give(d, i, sum);
+    xcc_set_gradient(d, i, sum);
     d->operand_masks[i] = sum != gradient && mask != NULL ? any_copy(d, mask, i) : mask;
     d->failed = d->failed || (mask != NULL && d->operand_masks[i] == NULL);
 }
 
-void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient) { give_each(d, i, gradient, d->masks[0]); }
+void xcc_set_gradient_each(xcc_vjp *d, size_t i, xcc_value *gradient) { set_each(d, i, gradient, d->masks[0]); }
 
 /* `product` where the gradient of the first result is not a structural zero. */
-static void give_masked(xcc_vjp *d, size_t i, xcc_value *product)
+static void set_masked(xcc_vjp *d, size_t i, xcc_value *product)
 {
     xcc_value *mask = d->masks[0];
-    give_each(d, i, mask != NULL ? xcc_where(d, mask, product, xcc_num(d, product, 0)) : product, mask);
+    set_each(d, i, mask != NULL ? xcc_where(d, mask, product, xcc_num(d, product, 0)) : product, mask);
 }
 
-void xcc_give_times(xcc_vjp *d, size_t i, xcc_value *factor) { give_masked(d, i, xcc_mul(d, xcc_g(d), factor)); }
+void xcc_set_gradient_times(xcc_vjp *d, size_t i, xcc_value *factor) { set_masked(d, i, xcc_mul(d, xcc_g(d), factor)); }
 
-void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor) { give_masked(d, i, xcc_div(d, xcc_g(d), divisor)); }
+void xcc_set_gradient_over(xcc_vjp *d, size_t i, xcc_value *divisor)
+{
+    set_masked(d, i, xcc_div(d, xcc_g(d), divisor));
+}
 
-void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition)
+void xcc_set_gradient_where(xcc_vjp *d, size_t i, xcc_value *condition)
 {
     xcc_value *mask = d->masks[0], *g = xcc_g(d);
     xcc_value *both = mask == NULL ? condition : xcc_op2(d, XCVM_OP_And, mask, condition);
-    give_each(d, i, xcc_where(d, condition, g, xcc_num(d, g, 0)), both);
+    set_each(d, i, xcc_where(d, condition, g, xcc_num(d, g, 0)), both);
 }
 
 /* ---- Formulas ---- */
@@ -195,5 +198,5 @@ void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results
                                                gradients) != XCVM_OK;
     for (size_t i = f->count; i-- > 0 && !d->failed;)
         if (d->wanted[i] && gradients[--count] != NULL)
-            xcc_give(d, i, gradients[count]);
+            xcc_set_gradient(d, i, gradients[count]);
 }

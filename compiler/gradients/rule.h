@@ -1,4 +1,4 @@
-/* Building blocks of rules. Builders return NULL for NULL operands, which are earlier failures. Giving NULL as a
+/* Building blocks of rules. Builders return NULL for NULL operands, which are earlier failures. Setting NULL as a
  * gradient makes the rule fail. */
 #ifndef XCVM_COMPILER_GRADIENTS_RULE_H
 #define XCVM_COMPILER_GRADIENTS_RULE_H
@@ -22,17 +22,17 @@ xcc_value *xcc_extra_result(xcc_vjp *d, size_t i);
 
 /* ---- Outputs of a rule ---- */
 
-/* Gives the gradient of operand i, of that operand's type. */
-void xcc_give(xcc_vjp *d, size_t i, xcc_value *gradient);
-/* For an element-wise instruction: gives the gradient of operand i in the shape of the first result, before
+/* Sets the gradient of operand i, of that operand's type. */
+void xcc_set_gradient(xcc_vjp *d, size_t i, xcc_value *gradient);
+/* For an element-wise instruction: sets the gradient of operand i in the shape of the first result, before
  * broadcasting is undone. */
-void xcc_give_each(xcc_vjp *d, size_t i, xcc_value *gradient);
+void xcc_set_gradient_each(xcc_vjp *d, size_t i, xcc_value *gradient);
 /* The same for the product, or the quotient, of the first result's gradient and a factor. Structural zeros of the
  * gradient are preserved for any factor. */
-void xcc_give_times(xcc_vjp *d, size_t i, xcc_value *factor);
-void xcc_give_over(xcc_vjp *d, size_t i, xcc_value *divisor);
+void xcc_set_gradient_times(xcc_vjp *d, size_t i, xcc_value *factor);
+void xcc_set_gradient_over(xcc_vjp *d, size_t i, xcc_value *divisor);
 /* The same for the first result's gradient where `condition` holds; elsewhere it is a structural zero. */
-void xcc_give_where(xcc_vjp *d, size_t i, xcc_value *condition);
+void xcc_set_gradient_where(xcc_vjp *d, size_t i, xcc_value *condition);
 /* Refuses this node. The message must say which property is not supported and why. */
 void xcc_refuse(xcc_vjp *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Refuses, and returns false, unless a dimension, which is called `what`, is known and at most `most`. */
@@ -53,7 +53,7 @@ typedef struct xcc_formula {
 } xcc_formula;
 /* Returns false if the rule has failed. */
 bool xcc_formula_begin(xcc_vjp *d, xcc_formula *f);
-/* Gives the gradients of all operands. results[i] represents result i of the node if it has a gradient, with the same
+/* Sets the gradients of all operands. results[i] represents result i of the node if it has a gradient, with the same
  * shape and type. */
 void xcc_formula_end(xcc_vjp *d, const xcc_formula *f, xcc_value *const *results);
 

@@ -59,9 +59,9 @@ static void overwrite(const places *p)
 {
     xcc_vjp *d = p->d;
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, write(p, G, xcc_zeros_like(d->b, UPDATES), XCVM_REDUCTION_none));
+        xcc_set_gradient(d, 0, write(p, G, xcc_zeros_like(d->b, UPDATES), XCVM_REDUCTION_none));
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, xcc_where(d, is_written_last(p), read(p, G), xcc_num(d, G, 0)));
+        xcc_set_gradient(d, 2, xcc_where(d, is_written_last(p), read(p, G), xcc_num(d, G, 0)));
 }
 
 /* The product of the other factors, x and the updates of an element, without zeros, unless there are zeros other than
@@ -76,11 +76,11 @@ static void multiply(const places *p)
     xcc_value *zeros = write(p, mark(d, zero_x), mark(d, zero_u), XCVM_REDUCTION_add);
     if (xcc_wanted(d, 0)) {
         xcc_value *alone = xcc_op2(d, XCVM_OP_Equal, xcc_sub(d, zeros, mark(d, zero_x)), none);
-        xcc_give(d, 0, xcc_mul(d, G, xcc_where(d, alone, xcc_div(d, product, x), none)));
+        xcc_set_gradient(d, 0, xcc_mul(d, G, xcc_where(d, alone, xcc_div(d, product, x), none)));
     }
     if (xcc_wanted(d, 2)) {
         xcc_value *alone = xcc_op2(d, XCVM_OP_Equal, xcc_sub(d, read(p, zeros), mark(d, zero_u)), none);
-        xcc_give(d, 2, xcc_mul(d, read(p, G), xcc_where(d, alone, xcc_div(d, read(p, product), u), none)));
+        xcc_set_gradient(d, 2, xcc_mul(d, read(p, G), xcc_where(d, alone, xcc_div(d, read(p, product), u), none)));
     }
 }
 
@@ -92,9 +92,9 @@ static void extremes(const places *p)
     xcc_value *x_won = xcc_op2(d, XCVM_OP_Equal, X, Y), *u_won = xcc_op2(d, XCVM_OP_Equal, UPDATES, read(p, Y));
     xcc_value *share = xcc_div(d, G, write(p, mark(d, x_won), mark(d, u_won), XCVM_REDUCTION_add));
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_where(d, x_won, share, none));
+        xcc_set_gradient(d, 0, xcc_where(d, x_won, share, none));
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, xcc_where(d, u_won, read(p, share), none));
+        xcc_set_gradient(d, 2, xcc_where(d, u_won, read(p, share), none));
 }
 
 static void scatter(const places *p)
@@ -106,9 +106,9 @@ static void scatter(const places *p)
         break;
     case XCVM_REDUCTION_add:
         if (xcc_wanted(d, 0))
-            xcc_give(d, 0, G);
+            xcc_set_gradient(d, 0, G);
         if (xcc_wanted(d, 2))
-            xcc_give(d, 2, read(p, G));
+            xcc_set_gradient(d, 2, read(p, G));
         break;
     case XCVM_REDUCTION_mul:
         multiply(p);

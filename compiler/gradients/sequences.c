@@ -44,7 +44,7 @@ XCC_GRADIENT(Accumulate)
 {
     for (size_t i = 0; i < 2; i++)
         if (xcc_wanted(d, i))
-            xcc_give(d, i, G);
+            xcc_set_gradient(d, i, G);
 }
 
 /* ---- Items ---- */
@@ -54,10 +54,10 @@ XCC_GRADIENT(SequenceConstruct)
     ARGS(SequenceConstruct);
     for (size_t i = 0; i < a->xs.count; i++)
         if (xcc_wanted(d, i))
-            xcc_give(d, i, item_at(d, G, scalar(d, (int64_t)i), xcc_in(d, i)));
+            xcc_set_gradient(d, i, item_at(d, G, scalar(d, (int64_t)i), xcc_in(d, i)));
 }
 
-XCC_GRADIENT(SequenceAt) { xcc_give(d, 0, replace(d, xcc_zeros_like(d->b, xcc_in(d, 0)), xcc_in(d, 1), G)); }
+XCC_GRADIENT(SequenceAt) { xcc_set_gradient(d, 0, replace(d, xcc_zeros_like(d->b, xcc_in(d, 0)), xcc_in(d, 1), G)); }
 
 /* At the end, the length of s is not needed. The item is read first, so that the others can be moved. */
 XCC_GRADIENT(SequenceInsert)
@@ -69,9 +69,9 @@ XCC_GRADIENT(SequenceInsert)
         return;
     }
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1, item_at(d, G, at, xcc_in(d, 1)));
+        xcc_set_gradient(d, 1, item_at(d, G, at, xcc_in(d, 1)));
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, xcc_apply(d->b, SequenceErase, y, .s = XCC_IN(G), .position = XCC_IN(at)));
+        xcc_set_gradient(d, 0, xcc_apply(d->b, SequenceErase, y, .s = XCC_IN(G), .position = XCC_IN(at)));
 }
 
 XCC_GRADIENT(SequenceErase)
@@ -82,10 +82,10 @@ XCC_GRADIENT(SequenceErase)
         at = xcc_sub(d, at, scalar(d, 1));
     xcc_value *gone = at != NULL ? xcc_apply(d->b, SequenceAt, y, .s = XCC_IN(s), .position = XCC_IN(at)) : NULL;
     xcc_value *zeros = gone != NULL ? xcc_apply(d->b, ZerosLike, y, .x = XCC_IN(gone)) : NULL;
-    xcc_give(d, 0,
-             zeros != NULL
-                 ? xcc_apply(d->b, SequenceInsert, y, .s = XCC_IN(G), .x = XCC_IN(zeros), .position = XCC_IN(at))
-                 : NULL);
+    xcc_set_gradient(
+        d, 0,
+        zeros != NULL ? xcc_apply(d->b, SequenceInsert, y, .s = XCC_IN(G), .x = XCC_IN(zeros), .position = XCC_IN(at))
+                      : NULL);
 }
 
 XCC_GRADIENT(SequenceUpdate)
@@ -93,10 +93,10 @@ XCC_GRADIENT(SequenceUpdate)
     xcc_value *s = xcc_in(d, 0), *at = xcc_in(d, 1);
     if (xcc_wanted(d, 0)) {
         xcc_value *old = xcc_apply(d->b, SequenceAt, y, .s = XCC_IN(s), .position = XCC_IN(at));
-        xcc_give(d, 0, replace(d, G, at, old != NULL ? xcc_apply(d->b, ZerosLike, y, .x = XCC_IN(old)) : NULL));
+        xcc_set_gradient(d, 0, replace(d, G, at, old != NULL ? xcc_apply(d->b, ZerosLike, y, .x = XCC_IN(old)) : NULL));
     }
     if (xcc_wanted(d, 2))
-        xcc_give(d, 2, item_at(d, G, at, xcc_in(d, 2)));
+        xcc_set_gradient(d, 2, item_at(d, G, at, xcc_in(d, 2)));
 }
 
 /* ---- Sublists ---- */
@@ -109,10 +109,10 @@ XCC_GRADIENT(SequenceExtend)
         return;
     }
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0,
-                 xcc_apply(d->b, SequenceGetSlice, y, .s = XCC_IN(G), .start = XCC_IN(zero), .end = XCC_IN(length)));
+        xcc_set_gradient(
+            d, 0, xcc_apply(d->b, SequenceGetSlice, y, .s = XCC_IN(G), .start = XCC_IN(zero), .end = XCC_IN(length)));
     if (xcc_wanted(d, 1))
-        xcc_give(d, 1, xcc_apply(d->b, SequenceGetSlice, y, .s = XCC_IN(G), .start = XCC_IN(length)));
+        xcc_set_gradient(d, 1, xcc_apply(d->b, SequenceGetSlice, y, .s = XCC_IN(G), .start = XCC_IN(length)));
 }
 
 /* The body of a loop that replaces item places[i] by item i of `g`. */
@@ -162,7 +162,7 @@ XCC_GRADIENT(SequenceGetSlice)
         xcc_node_infer(loop) != XCVM_OK)
         d->failed = true;
     else
-        xcc_give(d, 0, result);
+        xcc_set_gradient(d, 0, result);
 }
 
 /* ---- Splitting and joining tensors ---- */
@@ -174,7 +174,7 @@ XCC_GRADIENT(SplitToSequence)
     const bool dropped = a->split == NULL && !a->keepdims;
     xcc_value *joined = xcc_apply(d->b, ConcatFromSequence, y, .s = XCC_IN(G), .axis = a->axis, .new_axis = dropped,
                                   .empty_dims = {none, 1}, .empty_dtype = (xcvm_dtype)xcc_in(d, 0)->type.dtype);
-    xcc_give(d, 0, xcc_reshape_like(d->b, joined, xcc_in(d, 0)));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, joined, xcc_in(d, 0)));
 }
 
 XCC_GRADIENT(ConcatFromSequence)
@@ -185,9 +185,9 @@ XCC_GRADIENT(ConcatFromSequence)
         d->failed = true;
         return;
     }
-    xcc_give(d, 0,
-             xcc_apply(d->b, SplitToSequence, y, .x = XCC_IN(G), .split = XCC_IN(sizes), .axis = a->axis,
-                       .keepdims = !a->new_axis));
+    xcc_set_gradient(d, 0,
+                     xcc_apply(d->b, SplitToSequence, y, .x = XCC_IN(G), .split = XCC_IN(sizes), .axis = a->axis,
+                               .keepdims = !a->new_axis));
 }
 
 /* Padding repeats one number. */
@@ -202,12 +202,12 @@ XCC_GRADIENT(SequencePad)
         return;
     }
     if (xcc_wanted(d, 0))
-        xcc_give(d, 0, items);
+        xcc_set_gradient(d, 0, items);
     if (xcc_wanted(d, 1)) {
         xcc_value *inner = xcc_apply(d->b, SequencePad, y, .s = XCC_IN(items), .length = a->length);
         xcc_value *filled = xcc_sub(d, G, inner);
-        xcc_give(d, 1,
-                 xcc_reshape_like(d->b, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, filled, NULL, false), xcc_in(d, 1)));
+        xcc_set_gradient(
+            d, 1, xcc_reshape_like(d->b, xcc_build_reduce(d->b, XCVM_OP_ReduceSum, filled, NULL, false), xcc_in(d, 1)));
     }
 }
 
@@ -221,7 +221,7 @@ XCC_GRADIENT(SequenceUnpad)
     xcc_value *all = more != NULL ? xcc_apply(d->b, SequencePad, y, .s = XCC_IN(more)) : NULL;
     xcc_value *sizes[] = {xcc_add(d, xcc_build_dim_of(d->b, x, 0), one), shape};
     all = xcc_build_reshape_to(d->b, all, xcc_build_concat(d->b, 2, sizes, 0));
-    xcc_give(d, 0, xcc_reshape_like(d->b, xcc_build_slice(d->b, all, 0, 0, -1, 1), x));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, xcc_build_slice(d->b, all, 0, 0, -1, 1), x));
 }
 
 /* ---- Optionals ---- */
@@ -229,7 +229,7 @@ XCC_GRADIENT(SequenceUnpad)
 XCC_GRADIENT(Optional)
 {
     xcc_value *x = xcc_in(d, 0), *inner = xcc_apply(d->b, OptionalGetElement, y, .x = XCC_IN(G));
-    xcc_give(d, 0, x->type.kind == XCVM_KIND_TENSOR ? xcc_reshape_like(d->b, inner, x) : inner);
+    xcc_set_gradient(d, 0, x->type.kind == XCVM_KIND_TENSOR ? xcc_reshape_like(d->b, inner, x) : inner);
 }
 
 /* A value that is not an optional is passed through. */
@@ -237,5 +237,5 @@ XCC_GRADIENT(OptionalGetElement)
 {
     xcvm_value *g = XCC_IN(G);
     const bool optional = xcc_in(d, 0)->type.kind == XCVM_KIND_OPTIONAL;
-    xcc_give(d, 0, optional ? xcc_apply(d->b, Optional, y, .xs = {(const xcvm_value *const[]){g}, 1}) : G);
+    xcc_set_gradient(d, 0, optional ? xcc_apply(d->b, Optional, y, .xs = {(const xcvm_value *const[]){g}, 1}) : G);
 }

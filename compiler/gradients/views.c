@@ -5,7 +5,7 @@
 #define G xcc_g(d)
 #define X xcc_in(d, 0)
 
-XCC_GRADIENT(reshape) { xcc_give(d, 0, xcc_reshape_like(d->b, G, X)); }
+XCC_GRADIENT(reshape) { xcc_set_gradient(d, 0, xcc_reshape_like(d->b, G, X)); }
 
 XCC_GRADIENT(Transpose)
 {
@@ -16,15 +16,15 @@ XCC_GRADIENT(Transpose)
     const int rank = X->type.rank;
     for (int i = 0; i < rank; i++)
         perm[a->perm.count > 0 ? a->perm.at[i] : rank - 1 - i] = i;
-    xcc_give(d, 0, xcc_build_transpose(d->b, G, (size_t)rank, perm));
+    xcc_set_gradient(d, 0, xcc_build_transpose(d->b, G, (size_t)rank, perm));
 }
 
 XCC_GRADIENT(ReverseSequence)
 {
     ARGS(ReverseSequence);
-    xcc_give(d, 0,
-             xcc_apply(d->b, ReverseSequence, y, .x = XCC_IN(G), .sequence_lens = a->sequence_lens,
-                       .batch_axis = a->batch_axis, .time_axis = a->time_axis));
+    xcc_set_gradient(d, 0,
+                     xcc_apply(d->b, ReverseSequence, y, .x = XCC_IN(G), .sequence_lens = a->sequence_lens,
+                               .batch_axis = a->batch_axis, .time_axis = a->time_axis));
 }
 
 /* SpaceToDepth puts the positions of a block before the channels; mode CRD has them after. */
@@ -39,12 +39,12 @@ XCC_GRADIENT(DepthToSpace)
         xcc_value *split = xcc_build_reshape_to(d->b, g, xcc_build_concat(d->b, 5, parts, 0));
         g = xcc_build_transpose(d->b, split, 5, (const int64_t[]){0, 2, 1, 3, 4});
     }
-    xcc_give(d, 0, xcc_reshape_like(d->b, g, X));
+    xcc_set_gradient(d, 0, xcc_reshape_like(d->b, g, X));
 }
 
 XCC_GRADIENT(SpaceToDepth)
 {
     ARGS(SpaceToDepth);
-    xcc_give(d, 0,
-             xcc_apply(d->b, DepthToSpace, y, .x = XCC_IN(G), .blocksize = a->blocksize, .mode = XCVM_DEPTH_MODE_DCR));
+    xcc_set_gradient(
+        d, 0, xcc_apply(d->b, DepthToSpace, y, .x = XCC_IN(G), .blocksize = a->blocksize, .mode = XCVM_DEPTH_MODE_DCR));
 }

@@ -27,7 +27,7 @@ static xcvm_status copy_operands(const xcc_node *n, const xcvm_field *field, cha
         return XCVM_OK;
     }
     *(xcvm_value **)(void *)(args + field->offset) = list[0];
-    xcc_give_back(m, list, count * sizeof *list);
+    xcc_free(m, list, count * sizeof *list);
     return XCVM_OK;
 }
 
@@ -48,8 +48,8 @@ xcc_node *xcc_node_copy(xcc_builder *b, const xcc_node *n, xcc_copied copied, vo
         if (!xcvm_field_is_operand(field) || !xcvm_field_is_list(field))
             continue;
         const xcvm_outputs *list = (const void *)(args + field->offset);
-        xcc_give_back(m, list->at, list->count * sizeof *list->at);
+        xcc_free(m, list->at, list->count * sizeof *list->at);
     }
-    xcc_give_back(m, args, n->schema->args_size);
+    xcc_free(m, args, n->schema->args_size);
     return copy;
 }

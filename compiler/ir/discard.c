@@ -35,7 +35,7 @@ static void release_name(xcc_module *m, const char *name)
     if (entry == NULL || entry->name != name)
         return;
     xcc_table_remove(&m->value_names, name);
-    xcc_give_back(m, name, strlen(name) + 1);
+    xcc_free(m, name, strlen(name) + 1);
 }
 
 void xcc_value_discard(xcc_value *v)
@@ -46,7 +46,7 @@ void xcc_value_discard(xcc_value *v)
     xcc_value_disown(v);
     xcvm_value_clear(&v->type);
     if (v->initial_copied)
-        xcc_give_back(m, (const char *)v->initial - v->initial_lead, xcc_elements_room(v->initial_bytes));
+        xcc_free(m, (const char *)v->initial - v->initial_lead, xcc_elements_room(v->initial_bytes));
     release_name(m, v->name);
     v->name = "";
     xcc_value_own(&m->spare_values, v);
@@ -54,7 +54,7 @@ void xcc_value_discard(xcc_value *v)
 
 /* ---- Nodes ---- */
 
-static void release_text(xcc_module *m, const xcvm_text *text) { xcc_give_back(m, text->at, text->length + 1); }
+static void release_text(xcc_module *m, const xcvm_text *text) { xcc_free(m, text->at, text->length + 1); }
 
 /* Releases data that a node's arguments own. */
 static void release_field(xcc_module *m, const xcvm_field *f, const void *at)
@@ -62,20 +62,20 @@ static void release_field(xcc_module *m, const xcvm_field *f, const void *at)
     if (xcvm_field_is_operand(f)) {
         const xcvm_inputs *list = at; /* outputs have the same layout */
         if (xcvm_field_is_list(f))
-            xcc_give_back(m, list->at, list->count * sizeof *list->at);
+            xcc_free(m, list->at, list->count * sizeof *list->at);
     } else if (f->kind == XCVM_FIELD_INTS) {
         const xcvm_ints *ints = at;
-        xcc_give_back(m, ints->at, ints->count * sizeof *ints->at);
+        xcc_free(m, ints->at, ints->count * sizeof *ints->at);
     } else if (f->kind == XCVM_FIELD_FLOATS) {
         const xcvm_floats *floats = at;
-        xcc_give_back(m, floats->at, floats->count * sizeof *floats->at);
+        xcc_free(m, floats->at, floats->count * sizeof *floats->at);
     } else if (f->kind == XCVM_FIELD_TEXT) {
         release_text(m, at);
     } else if (f->kind == XCVM_FIELD_TEXTS) {
         const xcvm_texts *texts = at;
         for (size_t i = 0; i < texts->count; i++)
             release_text(m, &texts->at[i]);
-        xcc_give_back(m, texts->at, texts->count * sizeof *texts->at);
+        xcc_free(m, texts->at, texts->count * sizeof *texts->at);
     }
 }
 
@@ -95,7 +95,7 @@ void xcc_node_discard(xcc_node *n)
     }
     for (size_t f = 0; f < n->schema->field_count; f++)
         release_field(m, &n->schema->fields[f], (const char *)n->args + n->schema->fields[f].offset);
-    xcc_give_back(m, n->uses, inputs * sizeof *n->uses);
-    xcc_give_back(m, n->args, n->schema->args_size);
-    xcc_give_back(m, n, sizeof *n);
+    xcc_free(m, n->uses, inputs * sizeof *n->uses);
+    xcc_free(m, n->args, n->schema->args_size);
+    xcc_free(m, n, sizeof *n);
 }

@@ -81,7 +81,7 @@ void *xcc_alloc(xcc_module *m, size_t bytes)
     return memory;
 }
 
-void xcc_give_back(xcc_module *m, const void *memory, size_t bytes)
+void xcc_free(xcc_module *m, const void *memory, size_t bytes)
 {
     void **spare = spare_of(m, bytes);
     if (memory == NULL || spare == NULL)

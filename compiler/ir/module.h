@@ -79,7 +79,7 @@ xcvm_status xcc_options_read(xcc_options *o, const xcc_options *given, xcvm_erro
 /* Returns zeroed memory, or NULL with the error set. */
 void *xcc_alloc(xcc_module *m, size_t bytes);
 /* Releases memory of xcc_alloc with that size (xcc_string: including the NUL) for reuse. Accepts NULL. */
-void xcc_give_back(xcc_module *m, const void *memory, size_t bytes);
+void xcc_free(xcc_module *m, const void *memory, size_t bytes);
 /* xcvm_arena_grow in the module's arena; returns NULL with the error set. */
 void *xcc_grow(xcc_module *m, void *array, size_t count, size_t *capacity, size_t size);
 xcvm_status xcc_out_of_memory(xcc_module *m);

@@ -151,7 +151,7 @@ static xcvm_status match_output(matching *k, const char *text, const pattern *ou
     if (s.name == NULL)
         return XCVM_OUT_OF_MEMORY;
     const xcvm_status status = match_rest(&s, 0, name);
-    xcc_give_back(k->m, s.name, room);
+    xcc_free(k->m, s.name, room);
     XCVM_TRY(status);
     if (!s.fits)
         return XCVM_OK;

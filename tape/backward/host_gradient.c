@@ -26,7 +26,7 @@ static void pass_gradient(xcc_vjp *d, const tape_op_record *r, uint32_t i, xcvm_
         tape_fail(t, XCVM_SHAPE_MISMATCH, "the gradient of operand %u is %s, the operand %s", (unsigned)i,
                   xcvm_value_describe(got, a, sizeof a), xcvm_value_describe(wanted, b, sizeof b));
     else
-        xcc_give(d, i, &v->value);
+        xcc_set_gradient(d, i, &v->value);
 }
 
 void tape_operation_apply_gradient(xcvm_tape *t, xcc_vjp *d, const tape_op_record *r)

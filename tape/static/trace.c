@@ -244,8 +244,8 @@ static xcvm_status trace_instruction(tape_trace *k, const tape_op_record *r)
     k->call_count++;
     if (xcc_append(&k->builder, r->schema->opcode, args) == NULL)
         return tape_trace_refused(k, r->schema->name);
-    xcc_give_back(m, args, r->schema->args_size);
-    xcc_give_back(m, lists, bytes);
+    xcc_free(m, args, r->schema->args_size);
+    xcc_free(m, lists, bytes);
     return XCVM_OK;
 }
 
