@@ -2,7 +2,7 @@
 . "$(dirname "$0")/expect.sh"
 digits=$data/../../../examples/digits
 arguments=(train "$digits/untrained.onnx" -d "$digits/digits.npz" -i image=images -l label=labels --loss softmax_cross_entropy
-    --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 20 -b 128)
+    --init he --optimizer adam:lr=3e-3 --schedule plateau:patience=0 --validation 0.1 --epochs 8 -b 128)
 last='xcvm train'
 milliseconds() { date +%s%3N; }
 began=$(milliseconds)
