@@ -1,5 +1,5 @@
 # What a person does with this project; the build itself is CMake's (CMakePresets.json).
-#   make            build
+#   make            build the libraries, the command and the examples; the tests only if build/release is configured for them
 #   make demo       classify handwritten digits, and learn to, from a fresh machine on
 #   make test       everything that has to pass
 #   make bench      compare with ONNX Runtime; writes docs/benchmarks.md and docs/operators-benchmark.md
@@ -37,8 +37,10 @@ all: build
 packages:
 	@scripts/install-packages.sh $(BUILD_PACKAGES)
 
+# The preset turns the tests on, and `make test` uses it. A change to OFF would delete the tests that are already built.
 build: packages
-	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null \
+		-DXCVM_TESTS=$$(grep -qs '^XCVM_TESTS:[A-Z]*=ON' build/release/CMakeCache.txt && echo ON || echo OFF)
 	@scripts/announce-build.sh build/release
 	@cmake --build --preset release
 

@@ -4,5 +4,7 @@ set -eu
 [ ! -e "$1/tools/xcvm" ] || exit 0
 steps=$(ninja -C "$1" -t commands | grep -c .)
 cores=$(nproc)
+parts='the libraries, the command and the examples'
+! grep -q '^XCVM_TESTS:[A-Z]*=ON' "$1/CMakeCache.txt" || parts="$parts, and the tests"
 # A file takes 1.2 seconds on one core: most are small, and some kernels take a minute.
-echo "building the libraries, the command and the tests: $steps steps on $cores cores, about $((steps * 12 / 10 / cores / 60 + 1)) min"
+echo "building $parts: $steps steps on $cores cores, about $((steps * 12 / 10 / cores / 60 + 1)) min"
