@@ -6,5 +6,5 @@ steps=$(ninja -C "$1" -t commands | grep -c .)
 cores=$(nproc)
 parts='the libraries, the command and the examples'
 ! grep -q '^XCVM_TESTS:[A-Z]*=ON' "$1/CMakeCache.txt" || parts="$parts, and the tests"
-# A file takes 1.2 seconds on one core: most are small, and some kernels take a minute.
-echo "building $parts: $steps steps on $cores cores, about $((steps * 12 / 10 / cores / 60 + 1)) min"
+# A step takes 0.24 seconds of one core of a server from 2024. The estimate is for an older one.
+echo "building $parts: $steps steps on $cores cores, about $((steps * 4 / 10 / cores / 60 + 1)) min"

@@ -154,7 +154,8 @@ static xcvm_status resume(fit *f)
         XCVM_TRY(xct_checkpoints_begin(f->o.checkpoints, f->error));
     XCVM_TRY(xct_checkpoints_latest(f->o.checkpoints, f->checkpoint, f->error));
     XCVM_CHECK(f->error, f->o.resume || f->checkpoint[0] == '\0', INVALID_ARGUMENT,
-               "%s has checkpoints of an earlier training: resume that, or take another folder", f->o.checkpoints);
+               "%s has checkpoints of an earlier training; continue it with --resume, or choose another folder",
+               f->o.checkpoints);
     if (writes_files(f) && !f->o.overfit_batch)
         XCVM_TRY(xct_checkpoints_room(t, f->o.checkpoints, f->steps / checkpoint_steps(f), keep_count(f), f->error));
     if (f->checkpoint[0] == '\0')

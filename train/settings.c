@@ -43,6 +43,16 @@ static bool parse_value(const char *text, size_t length, const xct_setting *sett
     return setting->unit == XCT_STEPS ? *value >= 0 : *value >= setting->min && *value <= setting->max;
 }
 
+static void write_range(char *text, size_t size, const xct_setting *setting)
+{
+    if (setting->unit == XCT_STEPS)
+        snprintf(text, size, "a number of steps, as 500, 2e (epochs) or 10%%");
+    else if (setting->max < 1e6)
+        snprintf(text, size, "a number from %g to %g", setting->min, setting->max);
+    else
+        snprintf(text, size, "a number of at least %g", setting->min);
+}
+
 static xcvm_status parse_setting(const char *text, size_t length, const char *what, const xct_kind *kind,
                                  const xct_span *span, double *values, xcvm_error *error)
 {
@@ -54,10 +64,10 @@ static xcvm_status parse_setting(const char *text, size_t length, const char *wh
         append(names, sizeof names, setting->name);
         if (strlen(setting->name) != name || memcmp(setting->name, text, name) != 0)
             continue;
+        char range[64];
+        write_range(range, sizeof range, setting);
         XCVM_CHECK(error, equals != NULL && parse_value(equals + 1, length - name - 1, setting, span, &values[i]),
-                   INVALID_ARGUMENT, "%s %s: %s is %s, not \"%.*s\"", what, kind->name, setting->name,
-                   setting->unit == XCT_STEPS ? "a number of steps, as 500, 2e (epochs) or 10%"
-                                              : "a number in its range",
+                   INVALID_ARGUMENT, "%s %s: %s is %s, not \"%.*s\"", what, kind->name, setting->name, range,
                    (int)(length < 60 ? length : 60), text);
         return XCVM_OK;
     }

@@ -271,8 +271,7 @@ static xcvm_status export_program(xcc_c_export *x)
     XCVM_TRY(xcc_c_read_values(x));
     XCVM_TRY(xcc_c_place_values(x));
     write_steps(x);
-    XCVM_CHECK(x->error, x->refused == 0, UNSUPPORTED, "%zu %s as C: %s%s", x->refused,
-               x->refused == 1 ? "thing cannot be had" : "things cannot be had", x->refusals,
+    XCVM_CHECK(x->error, x->refused == 0, UNSUPPORTED, "the program cannot be exported as C: %s%s", x->refusals,
                strlen(x->refusals) + 220 > sizeof x->refusals ? " ..." : "");
     x->memory_bytes = x->scratch_offset + x->scratch_bytes;
     return xcc_c_write_files(x);

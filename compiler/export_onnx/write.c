@@ -426,8 +426,7 @@ xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_si
     if (status == XCVM_OUT_OF_MEMORY)
         return xcc_out_of_memory(m);
     XCVM_TRY(status);
-    XCVM_CHECK(m->error, w.refused == 0, UNSUPPORTED, "%zu %s as ONNX: %s%s", w.refused,
-               w.refused == 1 ? "thing cannot be had" : "things cannot be had", w.refusals,
+    XCVM_CHECK(m->error, w.refused == 0, UNSUPPORTED, "the model cannot be exported as ONNX: %s%s", w.refusals,
                strlen(w.refusals) + 100 > sizeof w.refusals ? " ..." : "");
     return send_model(&w, graph, sink);
 }

@@ -40,8 +40,8 @@ static xcvm_status read_options(xcc_quantizer_options *o, const xcc_quantizer_op
                "the rounding is %d; expected a value of xcc_rounding", (int)o->rounding);
     XCVM_CHECK(error, !o->trainable || o->rounding != XCC_ROUNDING_GPTQ, INVALID_ARGUMENT,
                "weights of a model that is to learn are rounded to the nearest as they change, not by GPTQ");
-    XCVM_CHECK(error, o->percentile > 0 && o->percentile <= 100, INVALID_ARGUMENT,
-               "the percentile is %g %%; expected a number above 0 and at most 100", o->percentile);
+    XCVM_CHECK(error, o->percentile >= 50 && o->percentile <= 100, INVALID_ARGUMENT,
+               "the percentile is %g %%; expected a number from 50 to 100, such as 99.999", o->percentile);
     XCVM_CHECK(error, o->averaging > 0 && o->averaging <= 1, INVALID_ARGUMENT,
                "a batch cannot have the weight %g; above 0 and at most 1 is needed", o->averaging);
     XCVM_CHECK(error, o->block >= 16 && o->block <= 65536 && (o->block & (o->block - 1)) == 0, INVALID_ARGUMENT,

@@ -1,8 +1,8 @@
 #!/bin/sh
-# demo.sh BUILD OUT: the main jobs on the embedded example. Compiles the network, classifies ten images, profiles it, and
+# demo.sh [BUILD [OUT]]: the main jobs on the embedded example. Compiles the network, classifies ten images, profiles it, and
 # trains another one from scratch.
 set -eu
-build=$1 out=$2
+build=${1:-build/release} out=${2:-demo}
 here=$(dirname "$0")
 xcvm=$build/tools/xcvm
 mkdir -p "$out"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# train.sh BUILD OUT: trains a small convolutional network on handwritten digits, from scratch, and measures it on a fifth
+# train.sh [BUILD [OUT]]: trains a small convolutional network on handwritten digits, from scratch, and measures it on a fifth
 # of them that it has not seen. Pixels of digits.npz are from 0 to 16. OUT gets the model, a curve, a log and checkpoints. The
 # last line is the accuracy.
 set -eu
-build=$1 out=$2
+build=${1:-build/release} out=${2:-demo/training}
 here=$(dirname "$0")
 xcvm=$build/tools/xcvm
 mkdir -p "$out"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# decoders.sh BUILD: makes small decoders as exporters write them, generates with each, and compares the ids with those
+# decoders.sh [BUILD]: makes small decoders as exporters write them, generates with each, and compares the ids with those
 # of PyTorch without a cache.
 set -eu
-build=$1
+build=${1:-build/release}
 here=$(dirname "$0")
 if ! /usr/bin/python3 -c 'import onnx, torch' 2>/dev/null; then
     echo "skipped: python3-onnx or python3-torch is not installed"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh BUILD: compiles the network that make_model.py has trained, with caches of 128 tokens as states and weights in
+# run.sh [BUILD]: compiles the network that make_model.py has trained, with caches of 128 tokens as states and weights in
 # several forms, lets it continue a sequence of numbers, and checks the text.
 set -eu
-build=$1
+build=${1:-build/release}
 here=$(dirname "$0")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

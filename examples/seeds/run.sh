@@ -1,8 +1,8 @@
 #!/bin/sh
-# run.sh BUILD: runs the samples in the style of other frameworks, and compares their output with expected.txt, which
+# run.sh [BUILD]: runs the samples in the style of other frameworks, and compares their output with expected.txt, which
 # PyTorch has computed.
 set -eu
-build=$1
+build=${1:-build/release}
 here=$(dirname "$0")
 got=$(mktemp)
 trap 'rm -f "$got"' EXIT

@@ -1,8 +1,8 @@
 #!/bin/sh
-# train.sh BUILD OUT: trains a recurrent network to classify tones that rise, fall, stay or tremble, and measures it on
+# train.sh [BUILD [OUT]]: trains a recurrent network to classify tones that rise, fall, stay or tremble, and measures it on
 # a held-out fifth of them. The last line is the accuracy.
 set -eu
-build=$1 out=$2
+build=${1:-build/release} out=${2:-demo/tones}
 here=$(dirname "$0")
 xcvm=$build/tools/xcvm
 mkdir -p "$out"

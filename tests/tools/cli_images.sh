@@ -141,6 +141,6 @@ run quantize t.onnx -d "$images/plain.bmp" -d "$images/cmyk.jpg" -o q.onnx
 code 0
 learn -d photos/a
 code 2
-err_has 'these images have none; put them into a folder for each class'
+err_has 'these images have none. Name the folder that contains a folder of images for each class'
 
 finish

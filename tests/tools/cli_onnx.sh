@@ -45,7 +45,7 @@ check test ! -e elsewhere.data
 # Instructions without an ONNX operator are named, and nothing is written.
 run compile network.onnx --train adam --loss loss --emit onnx -o training.onnx
 code 4
-err_has 'cannot be had as ONNX'
+err_has 'the model cannot be exported as ONNX: '
 err_has 'Adam: ONNX has no such operator'
 check test ! -e training.onnx
 # Options of later passes are refused, not ignored.

@@ -56,6 +56,7 @@ out_lacks 'SQNR'
 out_like 'Conv +- +weights in blocks need a product of matrices'
 run quantize "$model" -o dynamic.onnx
 code 0
+out_line 'errors are not measured without --data'
 run run dynamic.onnx -i 1x1x8x8xf32=random:3
 code 0
 
@@ -124,6 +125,10 @@ refuse 2 'no node of type "Frob"' "$model" -d "$digits/digits.npz" "$@" --types 
 refuse 2 'a power of two' "$model" "$@" --weights i4 --block 24
 refuse 2 'with --weights i4 activations stay f32: --activations u16 needs weights of 8 bits' "$model" "$@" --weights i4 --activations u16
 refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --max-error 0
+refuse 2 'Two percent is 0.02' "$model" -d "$digits/digits.npz" "$@" --max-error 2
+refuse 2 '--max-mean-error=2%: a share is needed' "$model" -d "$digits/digits.npz" "$@" --max-mean-error 2%
+refuse 2 '--held-out=34: a share is needed' "$model" -d "$digits/digits.npz" "$@" --held-out 34
+refuse 2 'expected a number from 50 to 100' "$model" -d "$digits/digits.npz" "$@" --method percentile --percentile 0.999
 refuse 2 'without --data nothing is measured' "$model" -o refused.onnx --min-agreement 0.9
 refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --min-agreement 0
 refuse 2 'above 0' "$model" -d "$digits/digits.npz" "$@" --min-agreement probabilities=much

@@ -270,6 +270,17 @@ $1 = In(name="i")
 $2 = Gather(f32[3] 1 2 3, $1)
 Out($2, name="y")
 X
+assemble shape.bin <<'X'
+xcvm 1
+input s i64[2]
+output y f32[?x?]
+$1 = In(name="s")
+$2 = Reshape(f32[3] 1 2 3, $1)
+Out($2, name="y")
+X
+run bench shape.bin --random
+code 3
+err_has 'note: inputs of integers have random elements. If one selects a case or a size, set it: --input'
 for command in run bench profile "diff table.bin"; do
     run $command table.bin --random
     code 3

@@ -45,7 +45,7 @@ check cmp trained.onnx closed.onnx
 # The same command again refuses to mix trainings; --resume continues with the same bits.
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved
 code 2
-err_has 'saved has checkpoints of an earlier training'
+err_has 'saved has checkpoints of an earlier training; continue it with --resume, or choose another folder'
 run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 6 -b 8 --checkpoint saved --resume --log log.csv -o resumed.onnx
 code 0
 out_has 'steps 30'
@@ -79,6 +79,15 @@ code 0
 err_has 'recomputation: '
 err_has ' MB without'
 check cmp recomputed.onnx whole.onnx
+run train network.onnx -d line.npz --epochs 1 -b 16 --recompute time --dry-run
+code 0
+check test "$(grep -c recomputation: "$work/.err")" = 1 # the last batch has 8 examples
+run train network.onnx -d line.npz --validation 20% --dry-run
+code 2
+err_has 'A fifth is 0.2'
+run train network.onnx -d line.npz --validation 20 --dry-run
+code 2
+err_has 'A fifth is 0.2'
 run train network.onnx -d line.npz --dry-run --memory-budget 1M
 code 2
 err_has '--memory-budget has no effect without --recompute'

@@ -55,7 +55,7 @@ err_has 'losses that can be added are softmax_cross_entropy'
 
 run "${scores[@]}" -d "$here/ignored.npz" "${classes[@]}"
 code 2
-err_has 'nothing would keep what is learned: name a file with --output, or a folder with --checkpoint, or learn without writing with --dry-run'
+err_has 'the trained weights would be lost. Name a file with --output or a folder with --checkpoint, or train without a result with --dry-run'
 out ''
 mkdir dry
 cd dry || exit 2

@@ -80,7 +80,7 @@ START_TEST(refused)
                 {"", "there is no schedule"},
                 {"cosine:form=1", "has no setting \"form\"; it has: warmup, to"},
                 {"cosine:to", "to is a number"},
-                {"cosine:to=2", "to is a number in its range"},
+                {"cosine:to=2", "to is a number from 0 to 1, not \"to=2\""},
                 {"step:every=-1", "every is a number of steps"},
                 {"step:every=1x", "every is a number of steps"},
                 {"linear:to=nan", "to is a number"},

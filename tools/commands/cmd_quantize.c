@@ -169,9 +169,9 @@ static bool parse_share(const char *name, const char *text, double *share)
 {
     if (text == NULL)
         return true;
-    if (parse_real(text, share) && *share > 0)
+    if (parse_real(text, share) && *share > 0 && *share <= 1)
         return true;
-    report_usage("--%s=%s: a number above 0 is needed", name, text);
+    report_usage("--%s=%s: a share is needed, above 0 and at most 1. Two percent is 0.02", name, text);
     return false;
 }
 

@@ -187,6 +187,7 @@ struct training {
     char *label;
     struct train_output output;
     bool writes, form_shown; /* the result is written; the note on its form was shown */
+    bool plan_shown;         /* the plan of --recompute was shown */
     struct buffer rounded;   /* the model with the rounding of --quantize; empty: unchanged */
     double share;
     xct_trainer *trainer;
@@ -208,9 +209,13 @@ static bool parse_columns(struct training *t)
     return true;
 }
 
+/* The first program is that of whole batches. The plan for the rest of an epoch would only confuse. */
 static void print_plan(void *user, const xcc_report *report)
 {
     struct training *t = user;
+    if (t->plan_shown)
+        return;
+    t->plan_shown = true;
     progress_end(&t->progress);
     recomputation_print(report);
 }
@@ -257,13 +262,26 @@ static bool check_flags(const struct train_flags *flags)
         return false;
     }
     if (flags->output == NULL && flags->checkpoints == NULL && !flags->dry_run && !flags->overfit_batch) {
-        report_usage("nothing would keep what is learned: name a file with --output, or a folder with --checkpoint, or "
-                     "learn without writing with --dry-run");
+        report_usage("the trained weights would be lost. Name a file with --output or a folder with --checkpoint, or "
+                     "train without a result with --dry-run");
         return false;
     }
     if (rewrite_check_name(flags->output) != EXIT_OK)
         return false;
     return recomputation_check(&flags->recomputation) == EXIT_OK;
+}
+
+/* A file of such a name is a path as ./20%. */
+static bool is_percentage(const char *text)
+{
+    double number;
+    const size_t length = strlen(text);
+    char digits[32];
+    if (length < 2 || length > sizeof digits || text[length - 1] != '%')
+        return false;
+    memcpy(digits, text, length - 1);
+    digits[length - 1] = '\0';
+    return parse_real(digits, &number);
 }
 
 static bool read_flags(struct training *t)
@@ -280,7 +298,11 @@ static bool read_flags(struct training *t)
     }
     /* A number is a share, anything else a path. */
     if (flags->validation != NULL && parse_real(flags->validation, &t->share) && !(t->share > 0 && t->share < 1)) {
-        report_usage("--validation=%s: a share is above 0 and below 1", flags->validation);
+        report_usage("--validation=%s: a share is above 0 and below 1. A fifth is 0.2", flags->validation);
+        return false;
+    }
+    if (flags->validation != NULL && is_percentage(flags->validation)) {
+        report_usage("--validation=%s: a share is a number above 0 and below 1. A fifth is 0.2", flags->validation);
         return false;
     }
     t->compile.size = sizeof t->compile;

@@ -200,8 +200,10 @@ static void print_float_nodes(const xcc_quantizer *quantizer, int64_t rows)
 /* Prints how many batches were calibrated with and measured. */
 static void print_batches(const xcc_quantizer_report *r)
 {
-    if (r->calibration_batches == 0)
+    if (r->calibration_batches == 0) {
+        printf("errors are not measured without --data\n");
         return;
+    }
     const bool same = r->calibration_batches + r->measured_batches > r->data_batches;
     printf("calibrated with %zu batches, %s%s %zu%s; predicted: 90 %% limits for as many further batches\n",
            r->calibration_batches, r->tried_models > 1 ? "nodes chosen by and " : "", "measured on",

@@ -376,4 +376,7 @@ void inputs_hint(const struct input_flags *flags, const struct inputs *inputs, c
     if (inputs->random_integers && error->status == XCVM_OUT_OF_RANGE && error->pc >= 0)
         report_line("note: random integers are from 0 to %lld. If one is out of range, reduce them: --int-max=N",
                     (long long)flags->int_max - 1);
+    else if (inputs->random_integers && error->pc >= 0 &&
+             (error->status == XCVM_SHAPE_MISMATCH || error->status == XCVM_INVALID_ARGUMENT))
+        report_line("note: inputs of integers have random elements. If one selects a case or a size, set it: --input");
 }

@@ -386,7 +386,8 @@ static xcvm_status bind_images(xct_dataset *set, const xct_feed *feed, xcvm_erro
         xct_bound *bound = &set->bounds[i];
         const bool label = bound->rank == 1 && (bound->dtype == XCVM_I64 || bound->dtype == XCVM_I32);
         XCVM_CHECK(error, !label || set->images->class_count > 0, INVALID_ARGUMENT,
-                   "input \"%s\" takes labels, but these images have none; put them into a folder for each class",
+                   "input \"%s\" takes labels, but these images have none. Name the folder that contains a folder of "
+                   "images for each class",
                    bound->name);
         if (!label && bound->rank != 4)
             return refuse_image_input(set, bound, error);

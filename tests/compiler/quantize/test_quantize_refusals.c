@@ -46,6 +46,7 @@ START_TEST(refusals)
     refuse_model(block, OPTIONS(.form = XCC_FORM_QOPERATOR, .activations = XCVM_U16), XCVM_INVALID_ARGUMENT, "not u16");
     refuse_model(block, OPTIONS(.trainable = true, .weights = XCVM_I4), XCVM_INVALID_ARGUMENT, "weights of 8 bits");
     refuse_model(block, OPTIONS(.percentile = 101), XCVM_INVALID_ARGUMENT, "101");
+    refuse_model(block, OPTIONS(.percentile = 0.999), XCVM_INVALID_ARGUMENT, "expected a number from 50 to 100");
     refuse_model(block, OPTIONS(.max_error = 1e-9), XCVM_INVALID_ARGUMENT, "within a greatest error of 1e-09");
     refuse_data(&(source){.batches = 0, .factor = 1}, XCVM_INVALID_ARGUMENT, "at least one batch");
     refuse_data(&(source){.batches = BATCHES, .factor = 1, .bad = INFINITY}, XCVM_INVALID_ARGUMENT,
