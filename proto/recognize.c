@@ -41,6 +41,9 @@ typedef struct format {
 #define TORCH_EXPORT EXPORT ": torch.onnx.export(model, example_inputs, \"model.onnx\")"
 #define TF2ONNX "convert it to ONNX: python3 -m tf2onnx.convert "
 #define SAVE_ARRAYS "save the arrays with numpy.savez or safetensors"
+#define SAVE_TENSORS                                                                                                   \
+    "save weights with safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\"), and a tensor with "   \
+    "numpy.save(\"x.npy\", tensor.numpy())"
 #define UNPACK(command) "unpack it with \"" command "\" first"
 #define NO_MODEL "an ONNX model is needed"
 #define NO_DATA "data are .npy, .npz or .safetensors files, or images"
@@ -96,8 +99,7 @@ static const struct {
     {0,
      15,
      "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.",
-     {XCVM_FILE_OTHER, "a PyTorch file of the older kind (a pickle)", TORCH_EXPORT,
-      "save the weights with safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")"}},
+     {XCVM_FILE_OTHER, "a PyTorch file of the older kind (a pickle)", TORCH_EXPORT, SAVE_TENSORS}},
     {0, 2, "\x80\x02", {XCVM_FILE_OTHER, "a Python pickle", TORCH_EXPORT, SAVE_ARRAYS}},
     {0, 2, "\x80\x03", {XCVM_FILE_OTHER, "a Python pickle", TORCH_EXPORT, SAVE_ARRAYS}},
     {0, 2, "\x80\x04", {XCVM_FILE_OTHER, "a Python pickle", TORCH_EXPORT, SAVE_ARRAYS}},
@@ -166,9 +168,7 @@ static const struct {
     {"/code/", {XCVM_FILE_OTHER, "a TorchScript model", "load it with torch.jit.load and " TORCH_EXPORT, SAVE_ARRAYS}},
     {"constants.pkl",
      {XCVM_FILE_OTHER, "a TorchScript model", "load it with torch.jit.load and " TORCH_EXPORT, SAVE_ARRAYS}},
-    {"data.pkl",
-     {XCVM_FILE_OTHER, "a PyTorch file (.pt or .pth: a model or its weights)", TORCH_EXPORT,
-      "save the weights with safetensors.torch.save_file(model.state_dict(), \"weights.safetensors\")"}},
+    {"data.pkl", {XCVM_FILE_OTHER, "a PyTorch file (.pt or .pth: a model or its weights)", TORCH_EXPORT, SAVE_TENSORS}},
     {".mlpackage", {XCVM_FILE_OTHER, "a Core ML model", "name the ONNX model that it was made from", NO_DATA}},
     {".npy", {XCVM_FILE_ARRAYS, "a NumPy archive (.npz)", NO_MODEL, ""}},
     {"", {XCVM_FILE_OTHER, "a ZIP archive", SAME(UNPACK("unzip"))}},

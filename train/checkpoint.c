@@ -489,7 +489,7 @@ xcvm_status xct_checkpoints_room(const xct_trainer *t, const char *folder, uint6
     const uint64_t room = (uint64_t)disk.f_bavail * disk.f_frsize;
     XCVM_CHECK(error, room / count >= bytes, IO,
                "%s: %" PRIu64
-               " checkpoints of %.1f MB do not fit: %.1f MB are free there. Keep fewer, or take another folder",
+               " checkpoints of %.3f MB do not fit: %.3f MB are free there. Keep fewer, or choose another folder",
                folder, count, (double)bytes / 1e6, (double)room / 1e6);
     return XCVM_OK;
 }

@@ -169,7 +169,7 @@ for suffix in npy npz safetensors png jpg pb; do
 done
 cp other/torch w.npz
 run run relu.bin -i x=@w.npz
-is_refused 2 'w.npz: this is a PyTorch file (.pt or .pth: a model or its weights); save the weights with safetensors'
+is_refused 2 'w.npz: this is a PyTorch file (.pt or .pth: a model or its weights); save weights with safetensors'
 run run relu.bin -i x=@model.onnx
 is_refused 2 'model.onnx: this is an ONNX model'
 # The content decides, whatever the name is.

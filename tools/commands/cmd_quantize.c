@@ -350,6 +350,7 @@ static xcvm_status quantize(struct quantizing *t, const char **about, xcvm_error
         const struct limit_flags limits = {t->flags->max_memory, (int64_t)ceil(fmin(t->flags->timeout, 1e9) * 1e3)};
         TRY(calibration_open(&t->calibration, t->quantizer, &t->flags->data, t->columns.items, t->columns.count,
                              t->flags->batch, t->flags->samples, &limits, error));
+        data_skipped_print(t->calibration.data);
         for (size_t i = 0; i < xcc_quantizer_input_count(t->quantizer); i++)
             columns_print_scales(&t->columns, t->calibration.data, xcc_quantizer_input_at(t->quantizer, i)->name);
         TRY(rewrite_no_data(t->calibration.data, t->flags->output, error));

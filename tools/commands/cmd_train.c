@@ -17,6 +17,7 @@
 
 #include <xcvm/train.h>
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,7 @@ struct training {
     struct train_output output;
     bool writes, form_shown; /* the result is written; the note on its form was shown */
     bool plan_shown;         /* the plan of --recompute was shown */
+    bool stepped;            /* at least one step of this command is done */
     struct buffer rounded;   /* the model with the rounding of --quantize; empty: unchanged */
     double share;
     xct_trainer *trainer;
@@ -235,7 +237,8 @@ static void show_note(void *user, xcc_diagnostic_kind kind, const char *text)
         free(line);
         return;
     }
-    const char *path = kind == XCC_DIAGNOSTIC_INFERENCE_FORM ? t->flags->output
+    const char *output = t->flags->output;
+    const char *path = kind == XCC_DIAGNOSTIC_INFERENCE_FORM ? (strcmp(output, "-") == 0 ? "standard output" : output)
                        : kind == XCC_DIAGNOSTIC_DATA         ? NULL /* the text names the file */
                                                              : t->model;
     model_note((void *)(uintptr_t)path, kind, text);
@@ -347,6 +350,7 @@ static bool read_flags(struct training *t)
 static void show(void *user, const xct_progress *p)
 {
     struct training *t = user;
+    t->stepped = true;
     training_text_step(&t->progress, p);
 }
 
@@ -480,6 +484,23 @@ static xcvm_status prepare(struct training *t, const char **about, xcvm_error *e
     return t->processes.rank == 0 ? train_output_begin(&t->output, t->trainer, error) : XCVM_OK;
 }
 
+/* A file that cannot be written or read, for example on a full disk, ends a training after some step. The weights so
+ * far are kept, as after Ctrl-C. */
+static void save_weights_so_far(struct training *t)
+{
+    const char *output = t->flags->output;
+    xcvm_error error = {.pc = -1};
+    if (!t->stepped || t->flags->dry_run || output == NULL)
+        return;
+    t->writes = true;
+    if (train_output_write(&t->output, t->trainer, &error) == XCVM_OK)
+        report_line("note: %s has the weights after step %" PRIu64,
+                    strcmp(output, "-") == 0 ? "standard output" : output, xct_trainer_step_count(t->trainer));
+    else
+        report_line("note: the weights after step %" PRIu64 " cannot be written either: %s",
+                    xct_trainer_step_count(t->trainer), error.message);
+}
+
 static int learn(struct training *t)
 {
     /* The time that the first process may need on a busy machine to report. */
@@ -498,6 +519,7 @@ static int learn(struct training *t)
         return code;
     }
     status = fit(t, &report, &error);
+    const bool ended_early = status == XCVM_IO;
     if (status == XCVM_OK && t->processes.rank == 0) {
         training_text_report(&report, t->flags->patience, t->flags->dry_run ? NULL : t->flags->output, &t->processes);
         t->writes = true;
@@ -510,6 +532,8 @@ static int learn(struct training *t)
     int code = status != XCVM_OK               ? report_error(NULL, &error)
                : report.end == XCT_END_STOPPED ? interrupt_code()
                                                : EXIT_OK;
+    if (ended_early && t->processes.rank == 0)
+        save_weights_so_far(t);
     processes_end(&t->processes, status == XCVM_OK, code);
     return code;
 }

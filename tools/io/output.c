@@ -44,7 +44,7 @@ xcvm_status output_check(const char *path, xcvm_error *error)
 static xcvm_status refuse_size(xcvm_error *error, const char *path, uint64_t bytes, uint64_t room, int number,
                                const char *where)
 {
-    return error_set(error, XCVM_IO, "%s: cannot be written: %s (needs %.1f MB; %.1f MB %s)", path, strerror(number),
+    return error_set(error, XCVM_IO, "%s: cannot be written: %s (needs %.3f MB; %.3f MB %s)", path, strerror(number),
                      (double)bytes / 1e6, (double)room / 1e6, where);
 }
 

@@ -39,7 +39,6 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
     free(inputs);
     value_budget_name(&c->budget, status, error);
     TRY(status);
-    data_skipped_print(c->data);
     uint64_t examples = xct_dataset_example_count(c->data);
     if (samples > 0 && (uint64_t)samples < examples)
         examples = (uint64_t)samples;

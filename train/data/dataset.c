@@ -152,8 +152,9 @@ xcvm_status xct_shard_find(xct_arrays *const *files, const xct_shard *shard, con
             append_name(names, sizeof names, &length, single ? shard->paths[*file] : xct_arrays_name_at(a, i));
     }
     XCVM_FAIL(error, INVALID_ARGUMENT,
-              "%s: has no array \"%.100s\"; it holds: %s. Name the array with --input or --label", shard->paths[0],
-              name, length > 0 ? names : "nothing");
+              "%s: has no array \"%.100s\"; it holds: %s. Name the array with --input, or that of labels with "
+              "--label",
+              shard->paths[0], name, length > 0 ? names : "nothing");
 }
 
 /* ---- Checks ---- */
