@@ -88,6 +88,8 @@ static xcvm_status read_header(xcvm_safetensors *file, xcvm_budget *budget, cons
     xcvm_budget_begin(budget, &s->allocator, left == SIZE_MAX ? 0 : left > 0 ? left : 1);
     xcvm_status status = xcvm_safetensors_read(file, bytes, count, error);
     status = xcvm_recognize_failure(status, bytes, count, XCVM_FILE_ARRAYS, error);
+    if (status == XCVM_INVALID_ARGUMENT)
+        xcvm_error_prefix(error, "these are no states that --save-state or xcvm_session_save_states wrote");
     if (status == XCVM_OUT_OF_MEMORY && budget->refused != 0)
         return xcvm_error_set(
             error, status, "the names of the file's tensors take more than the %zu bytes that the memory limit leaves",

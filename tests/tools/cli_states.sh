@@ -44,7 +44,7 @@ err_has 'none.safetensors'
 head -c 50 four.safetensors > cut.safetensors
 run run count.xcvm -i '2xf32=1 2' --state cut.safetensors
 code 2
-err_has 'cut.safetensors: '
+err_has 'cut.safetensors: these are no states that --save-state or xcvm_session_save_states wrote: '
 printf 'xcvm 1\nstate other f32[2]\n' > other.xcvm
 run run other.xcvm --save-state other.safetensors
 code 0

@@ -58,6 +58,17 @@ refuse "${scores[@]}" -i x=x64 -l labels=i1
 err_has 'array "x64" is of f64, input "x" wants f32. Convert the data first, as x64.astype("float32") does in NumPy'
 refuse "${scores[@]}" -i x=n1 -l labels=i1
 err_has 'array "n1" is [8], input "x" wants [?x3], the first axis counting examples'
+# Images and sequences with channels last, for models with channels first.
+printf 'xcvm 1\ninput x f32\ninput y f32\noutput u f32\noutput v f32\n$1 = In(name="x")\n$2 = In(name="y")\nOut($1, name="u")\nOut($2, name="v")\n' |
+    sed 's/f32/f32[...]/' | assemble two.bin
+axes() { # MODEL INPUT SHAPE ADVICE
+    run run two.bin -i "x=$3xf32=random" -i y=4x1xf32=0 -o "u=@axes.npz:$2" -o v=@axes.npz:labels
+    code 0
+    refuse train "$1" -d axes.npz --loss mse -o t.onnx
+    err_has "the first axis counting examples. Move the axes: save $4"
+}
+axes "$advice/score.onnx" image 4x8x8x3 'image.transpose(0, 3, 1, 2)'
+axes "$data/../../../examples/tones/untrained.onnx" sound 4x8x32 'sound.transpose(0, 2, 1)'
 # Without --loss, too.
 for labels in n1 n2; do
     refuse "${numbers[@]}" -l "labels=$labels"

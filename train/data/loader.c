@@ -59,7 +59,8 @@ static xcvm_status make_slot(xct_loader *l, slot *s, xcvm_error *error)
         size_t bytes;
         const bool fits = xcvm_size_mul(set->bounds[i].row_bytes, l->loading.batch, &bytes);
         s->memory[i] = fits ? xcvm_allocate(set->arena.allocator, bytes) : NULL;
-        XCVM_CHECK(error, s->memory[i] != NULL, OUT_OF_MEMORY, "no memory for batches of %zu examples",
+        XCVM_CHECK(error, s->memory[i] != NULL, OUT_OF_MEMORY,
+                   "no memory for batches of %zu examples. Use a smaller batch or a larger memory limit",
                    l->loading.batch);
         XCVM_TRY(wrap(&set->bounds[i], s->memory[i], l->loading.batch, &s->whole[i], error));
     }

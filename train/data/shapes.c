@@ -139,6 +139,29 @@ static bool advise(const xct_dataset *set, const xct_bound *bound, const xct_row
     return text[0] != '\0';
 }
 
+/* Adds advice to an error about an array with channels last for a model with channels first, or the reverse. */
+static void advise_on_channels(const xct_bound *bound, const xct_rows *shape, xcvm_error *error)
+{
+    const int rank = shape->rank;
+    const size_t length = strlen(error->message);
+    if (rank != bound->rank || rank < 3 || rank > 5)
+        return;
+    for (int to_last = 0; to_last < 2; to_last++) {
+        char order[40] = "";
+        bool same = true;
+        for (int i = 1; i < rank; i++) {
+            const int from = to_last ? i % (rank - 1) + 1 : (i + rank - 3) % (rank - 1) + 1;
+            same = same && (bound->dims[i] < 0 || shape->dims[from] == bound->dims[i]);
+            (void)snprintf(order + strlen(order), sizeof order - strlen(order), ", %d", from);
+        }
+        if (!same)
+            continue;
+        (void)snprintf(error->message + length, sizeof error->message - length,
+                       ". Move the axes: save %.60s.transpose(0%s)", bound->array, order);
+        return;
+    }
+}
+
 static xcvm_status refuse_shape(const xct_dataset *set, const xct_bound *bound, const xct_rows *shape, const char *path,
                                 xcvm_error *error)
 {
@@ -147,7 +170,11 @@ static xcvm_status refuse_shape(const xct_dataset *set, const xct_bound *bound, 
                          "%s: array \"%s\" is %s, input \"%s\" wants %s, the first axis counting examples", path,
                          bound->array, xcvm_dims_describe(shape->rank, shape->dims, has, sizeof has), bound->name,
                          xcvm_dims_describe(bound->rank, bound->dims, wants, sizeof wants));
-    if (!advise(set, bound, shape, error) && bound->batch_elsewhere) {
+    if (advise(set, bound, shape, error))
+        return XCVM_SHAPE_MISMATCH;
+    if (!bound->batch_elsewhere) {
+        advise_on_channels(bound, shape, error);
+    } else {
         const size_t length = strlen(error->message);
         (void)snprintf(error->message + length, sizeof error->message - length,
                        ". The batch is not the first axis of this input, as with initial states of recurrent networks. "
