@@ -155,7 +155,7 @@ class Torch(Case):
             with self.subTest(type(module).__name__), torch.no_grad():
                 program = xcvm.compile(module, *calls[0])
                 for arguments in calls:
-                    self.same(program(*arguments), module(*arguments), arguments[1:])
+                    self.same(outcome(program, arguments), outcome(module, arguments), arguments[1:])
 
 
 @xcvm.host(("f32", 1))

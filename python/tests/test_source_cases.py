@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parent / "source"
 sys.path[:0] = [str(FOLDER), str(FOLDER / "stand_in")]
 try:
     import cases_elichika
+    import cases_torch
     import chainer
     import constructs
     import constructs_page
@@ -284,6 +285,73 @@ class Constructs(unittest.TestCase):
         self.assertEqual(len(set(titles)), 131)
         for title in titles:
             self.assertIn(f"| {title} |", page)
+
+
+@unittest.skipIf(cases_elichika is None, "torch is not installed")
+class Gradients(unittest.TestCase):
+    def test_gradients(self):
+        """Each parameter that PyTorch trains has its gradient, also those that one instruction has together."""
+        for index, (model, arguments) in enumerate(cases_torch.trained()):
+            with self.subTest(f"{type(model.inner).__name__} {index}"):
+                given = [argument.value if isinstance(argument, type(xcvm.const(0))) else argument for argument in arguments]
+                model(*given).backward()
+                wanted = {f"grad_out@{name}": p.grad.numpy() for name, p in model.named_parameters() if p.grad is not None}
+                program = xcvm.compile(model, *arguments, backprop=True)
+                found = program.run(program.arguments(*given))
+                self.assertEqual({name for name in found if "@" in name}, set(wanted))
+                for name, gradient in wanted.items():
+                    np.testing.assert_allclose(found[name], gradient, rtol=1e-3, atol=1e-6, err_msg=name)
+
+    def test_training(self):
+        """Steps of a loss are PyTorch's. The learning rate is an argument more."""
+        for model, arguments in cases_torch.trained()[1:10:4]:
+            program = xcvm.Session(xcvm.compile(model, *arguments, train="sgd:lr=0.1"))
+            optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                loss = model(*arguments)
+                loss.backward()
+                optimizer.step()
+                got = program.run({"xs_0": arguments[0].numpy(), "learning_rate": np.float32(0.1)})["y"]
+                np.testing.assert_allclose(got, loss.item(), rtol=1e-4)
+
+    def test_statistics_of_normalization(self):
+        """Buffers are not trained, but running statistics follow the batches."""
+        torch.manual_seed(0)
+        model = cases_torch.Loss(torch.nn.Sequential(torch.nn.Conv2d(2, 3, 1), torch.nn.BatchNorm2d(3), torch.nn.Flatten())).eval()
+        x = torch.randn(4, 2, 3, 3)
+        program = xcvm.Session(xcvm.compile(model, x, train="sgd:lr=0.1", train_batch_normalization=True))
+        optimizer = torch.optim.SGD(model.train().parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(x)
+            loss.backward()
+            optimizer.step()
+            np.testing.assert_allclose(program.run({"xs_0": x.numpy(), "learning_rate": np.float32(0.1)})["y"], loss.item(), rtol=1e-4)
+
+    def test_arguments_and_exceptions_of_programs_with_gradients(self):
+        class Checked(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(2))
+
+            def forward(self, x):
+                if x.sum() > 100:
+                    raise ValueError("too large")
+                return (x * self.weight).sum()
+
+        program = xcvm.compile(Checked(), torch.ones(2), backprop=True)
+        self.assertEqual(program(torch.ones(2)), 2)
+        with self.assertRaisesRegex(ValueError, "too large"):
+            program(torch.full((2,), 100.0))
+        with self.assertRaisesRegex(xcvm.InvalidArgument, "there is no argument 'y'"):
+            program(torch.ones(2), y=1)
+        with self.assertRaisesRegex(xcvm.InvalidArgument, "'x' is given twice"):
+            program(torch.ones(2), x=torch.ones(2))
+        step = xcvm.compile(Checked(), torch.ones(2), train="sgd:lr=1")
+        step(torch.ones(2), learning_rate=1.0)
+        with self.assertRaisesRegex(ValueError, "too large"):
+            step(torch.full((2,), 100.0), learning_rate=1.0)
 
 
 @unittest.skipIf(cases_elichika is None, "torch is not installed")

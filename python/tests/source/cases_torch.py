@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import xcvm
+
 torch.manual_seed(0)
 X = torch.randn(2, 3, 6, 8)
 M = torch.randn(3, 5)
@@ -28,7 +30,8 @@ EXPRESSIONS = {
         "x.exp()", "x.abs().log()", "x.abs()", "abs(x)", "x.abs().sqrt()", "x.round()", "x.ceil()", "x.floor()", "x.abs().rsqrt()", "x.reciprocal()",
         "x.erf()", "torch.log1p(x.abs())", "x.trunc()", "x ** 2", "x // 0.7", "x % 0.7", "2 ** m", "1 / x", "1 - x", "i // 2", "i / 2", "i % 2",
         "i + 1.5", "i * True", "-i", "i == 2", "m > 0", "(m > 0) & (m < 1)", "~(m > 0)", "m @ m.t()", "torch.add(m, m, alpha=2)", "x.square()",
-        "torch.where(m > 0, m, -m)", "torch.where(m > 0, m, 0.0)", "torch.lerp(m, m * 2, 0.3)", "m.pow(3)", "torch.isnan(m)", "m.log2()",
+        "torch.logaddexp(m, m * 2)", "torch.logaddexp(v - torch.inf, v - torch.inf)", "torch.cdist(m, m[1:] * 2)", "torch.cdist(m, m, p=1)",
+        "torch.cdist(m, m * 2, 3.0)", "torch.where(m > 0, m, -m)", "torch.where(m > 0, m, 0.0)", "torch.lerp(m, m * 2, 0.3)", "m.pow(3)", "torch.isnan(m)", "m.log2()",
     ],
     "reductions": [
         "x.sum()", "x.sum(1)", "x.sum((1, 2))", "x.sum(dim=1, keepdim=True)", "torch.sum(x, dim=(0, 3), keepdim=True)", "x.mean()", "x.mean(2)",
@@ -160,6 +163,22 @@ class Recurrent(nn.Module):
         return y, h, c, z, g, self.rnn(x.transpose(0, 1))[0]
 
 
+class Packed(nn.Module):
+    """Sequences of different lengths, which the lengths of the call pack."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.net = getattr(nn, kind)(5, 4, 2, **options)
+
+    def forward(self, x, lengths, h):
+        first = self.net.batch_first
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=first, enforce_sorted=False)
+        packed = nn.utils.rnn.PackedSequence(packed.data * 2, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+        y, last = self.net(packed, (h, h * 2) if isinstance(self.net, nn.LSTM) else h)
+        y, sizes = nn.utils.rnn.pad_packed_sequence(y, batch_first=first, padding_value=0.5, total_length=7)
+        return y, sizes, last
+
+
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -196,13 +215,53 @@ def modules():
     """Return modules with the arguments of several calls, in evaluation mode."""
     torch.manual_seed(1)
     E = torch.randn(2, 6, 5)
+    lengths = [torch.tensor([4, 6]), torch.tensor([3, 1]), torch.tensor([5, 0])]
     return [
         (Chain().eval(), [(X, 0), (X * 2, 3)]),
         (Decoder().eval(), [(E, 1), (E, 5)]),
         (Recurrent().eval(), [(torch.randn(2, 7, 8),)]),
+        (Packed("LSTM", batch_first=True, bidirectional=True).eval(), [(E, n, torch.ones(4, 2, 4)) for n in lengths]),
+        (Packed("GRU").eval(), [(E.transpose(0, 1), n, torch.ones(2, 2, 4)) for n in lengths[:2]]),
         (Attention().eval(), [(torch.randn(2, 4, 8),)]),
         (Routed().eval(), [(M, 3.0), (M, 0.1), (-M, 0.5), (M * 3, 1.0), (-M, 9.0)]),
     ]
 
 
-__all__ = ["EXPRESSIONS", "modules", "np"]
+class Loss(nn.Module):
+    """The mean of squares of what a module returns, times a buffer, which training does not change."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.register_buffer("scale", torch.tensor(1.5))
+
+    def forward(self, *xs):
+        made = self.inner(*xs)
+        parts = [made]
+        if isinstance(made, tuple):
+            parts = [made[0], *(made[-1] if isinstance(made[-1], tuple) else made[-1:])]
+        return sum((part * self.scale).square().mean() for part in parts)
+
+
+def trained():
+    """Return losses of modules whose weights are put together for an instruction, with arguments."""
+    torch.manual_seed(2)
+    x = torch.randn(3, 2, 4)
+    made = [
+        getattr(nn, kind)(4, 3, **options)
+        for kind in ("LSTM", "GRU", "RNN")
+        for options in ({}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False})
+    ]
+    packed = Packed("LSTM", batch_first=True)
+    frozen = nn.GRU(4, 3)
+    frozen.bias_hh_l0.requires_grad_(False)
+    attention = [nn.MultiheadAttention(4, 2, bias=bias) for bias in (True, False)] + [nn.MultiheadAttention(4, 2, kdim=5, vdim=6)]
+    return [
+        *((Loss(module).eval(), (x,)) for module in (*made, frozen)),
+        (Loss(packed).eval(), (torch.randn(2, 6, 5), xcvm.const(torch.tensor([4, 6])), torch.ones(2, 2, 4))),
+        *((Loss(module).eval(), (x, x, x)) for module in attention[:2]),
+        (Loss(attention[2]).eval(), (x, torch.randn(5, 2, 5), torch.randn(5, 2, 6))),
+    ]
+
+
+__all__ = ["EXPRESSIONS", "modules", "np", "trained"]

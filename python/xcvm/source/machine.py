@@ -340,7 +340,10 @@ class Recorded:
 
 
 def parameter_names(target: Any) -> dict[int, str]:
-    """Return the names of a module's parameters and buffers by their identity."""
+    """Return the names of the parameters that training changes, by their identity.
+
+    Buffers, except running statistics, and frozen parameters are constants.
+    """
     names: dict[int, str] = {}
     if callable(getattr(target, "namedparams", None)):
         # Chainer's names have slashes.
@@ -348,8 +351,11 @@ def parameter_names(target: Any) -> dict[int, str]:
     for method in ("named_parameters", "named_buffers"):
         if callable(getattr(target, method, None)):
             try:
-                names.update((id(value), name) for name, value in getattr(target, method)())
-            except TypeError:
+                for name, value in getattr(target, method)():
+                    if value.requires_grad or name.split(".")[-1] in ("running_mean", "running_var"):
+                        names[id(value)] = name
+            except (AttributeError, TypeError, ValueError):
+                # A method of the user's that means something else.
                 pass
     return names
 

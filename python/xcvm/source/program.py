@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ..errors import InvalidArgument
 from ..program import Program, Session
 from .calls import library_of, numpy_array
+from .errors import nearest
 from .machine import Constant, Recorded, rebuild_result
 from .templates import number_kind
 
@@ -90,10 +91,20 @@ class SourceProgram(Program):
         """Return the arrays of a call by the names of the program's inputs."""
         examples = self.recorded.parameters
         given = dict(zip([name for name, _ in examples], values))
-        given.update(named)
         if len(values) > len(examples):
             raise InvalidArgument(f"{len(values)} arguments are given; the program has {len(examples)}")
+        known = {parameter.name for parameter in self.inputs}
         inputs: dict[str, Any] = {}
+        for name, value in named.items():
+            if name in given:
+                raise InvalidArgument(f"the argument '{name}' is given twice")
+            if any(name == own for own, _ in examples):
+                given[name] = value
+            elif name in known:
+                # An input of training, such as the learning rate.
+                inputs[name] = value
+            else:
+                raise InvalidArgument(f"there is no argument '{name}'. {nearest(name, [own for own, _ in examples])}".rstrip())
         for name, example in examples:
             if name not in given:
                 if isinstance(example, (Constant, str, type(None))):
@@ -106,7 +117,6 @@ class SourceProgram(Program):
         import numpy
 
         dtypes = {"int": numpy.int64, "float": numpy.float64, "bool": numpy.bool_}
-        known = {parameter.name for parameter in self.inputs}
         return {
             name: numpy.asarray(value, dtypes[kinds[name]]) if kinds.get(name) in dtypes else value
             for name, value in inputs.items()
@@ -115,7 +125,8 @@ class SourceProgram(Program):
 
     def finish(self, outputs: list[Any]) -> Any:
         """Return the result of a call from the outputs of the run, or raise the source's exception."""
-        values = list(outputs)
+        # Gradients follow the results.
+        values = list(outputs[: len(self.recorded.names)])
         code = 0
         if self.recorded.raises:
             code = int(values.pop().item())

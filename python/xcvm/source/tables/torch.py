@@ -126,6 +126,35 @@ def expm1(m: M, input: Value) -> Value:
     return m.binary("-", m.array(m.op("Exp", floating(m, input)), T), Const(1.0))
 
 
+@method_and_function("logaddexp", in_place=False)
+def logaddexp(m: M, input: Value, other: Value) -> Value:
+    a, b = (floating(m, m.array(at, T)) for at in m.matched([m.operand(input, T), m.operand(other, T)], T))
+    top, one = m.op("Max", a, b), m.constant(1.0, a.type.dtype)
+    # Equal infinities have no difference.
+    distance = m.op("Where", m.op("Equal", a, b), m.constant(0.0, a.type.dtype), m.op("Abs", m.op("Sub", a, b)))
+    return m.array(m.op("Add", top, m.op("Log", m.op("Add", one, m.op("Exp", m.op("Neg", distance))))), T)
+
+
+@functions("torch.cdist")
+def cdist(m: M, x1: Value, x2: Value, p: Value = Const(2.0), compute_mode: Value = NONE) -> Value:
+    a, b = floating(m, x1), floating(m, x2)
+    order = float(m.constant_of(p, "order"))
+    away = m.op("Sub", m.op("Unsqueeze", a, m.ints([m.rank(a) - 1])), m.op("Unsqueeze", b, m.ints([m.rank(b) - 2])))
+    axes = m.ints([-1])
+    if order == 0:
+        return m.array(m.op("ReduceSum", m.cast(m.op("Not", m.op("Equal", away, m.constant(0, a.type.dtype))), a.type.dtype), axes, keepdims=0), T)
+    if order in (1, 2):
+        return m.array(m.op(f"ReduceL{int(order)}", away, axes, keepdims=0), T)
+    away = m.op("Abs", away)
+    if order == float("inf"):
+        return m.array(m.op("ReduceMax", away, axes, keepdims=0), T)
+    total = m.op("ReduceSum", m.op("Pow", away, m.constant(order, a.type.dtype)), axes, keepdims=0)
+    return m.array(m.op("Pow", total, m.constant(1 / order, a.type.dtype)), T)
+
+
+functions("torch._C._VariableFunctions.cdist")(cdist)
+
+
 @method_and_function("trunc")
 def trunc(m: M, input: Value) -> Value:
     at = m.tensor(input)

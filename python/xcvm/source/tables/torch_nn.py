@@ -597,18 +597,30 @@ def container_item(m: M, module: Reference, idx: Value) -> Value:
 # ---- Recurrent modules ----
 
 
+def is_packed(value: Value) -> bool:
+    return isinstance(value, Tuple) and value.cls.__name__ == "PackedSequence"
+
+
 def _recurrent(m: M, module: Reference, input: Value, hx: Value, kind: str) -> Value:
     live = module.object.live
     if live.training and live.dropout and live.num_layers > 1:
         m.refuse("dropout in training mode is random", "Call model.eval() first")
     if getattr(live, "proj_size", 0):
         m.refuse("an LSTM with proj_size is not supported")
-    at = m.tensor(input)
+    input = m.settle(input)
+    lengths = packed = None
+    if is_packed(input):
+        # Rows in order of length, as the batch sizes tell.
+        packed = input
+        at, lengths = _unpacked(m, m.tensor(packed.items[0]), m.tensor(packed.items[1]))
+    else:
+        at = m.tensor(input)
     single = m.rank(at) == 2
-    batch_axis = 0 if live.batch_first else 1
+    batch_first = live.batch_first and packed is None
+    batch_axis = 0 if batch_first else 1
     if single:
         at = m.op("Unsqueeze", at, m.ints([batch_axis]))
-    if live.batch_first:
+    if batch_first:
         at = m.op("Transpose", at, perm=[1, 0, 2])
     directions = 2 if live.bidirectional else 1
     hx = m.settle(hx)
@@ -618,48 +630,143 @@ def _recurrent(m: M, module: Reference, input: Value, hx: Value, kind: str) -> V
         starts = [m.tensor(part) for part in parts]
         if single:
             starts = [m.op("Unsqueeze", s, m.ints([1])) for s in starts]
+        if packed is not None and not is_none(packed.items[2]):
+            starts = [m.op("Gather", s, m.tensor(packed.items[2]), axis=1) for s in starts]
     finals: list[list[Any]] = [[], []]
     order = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2], "RNN": [0]}[kind]
     for layer in range(live.num_layers):
-        w, r, b = (m.constant(_gates(live, layer, directions, name, order)) for name in ("weight_ih", "weight_hh", "bias"))
+        w, r, b = (_gates(m, module, layer, directions, name, order) for name in ("weight_ih", "weight_hh", "bias"))
         initial = [m.op("Slice", s, m.ints([layer * directions]), m.ints([(layer + 1) * directions]), m.ints([0])) for s in starts]
         attributes: dict[str, Any] = {"hidden_size": live.hidden_size, "direction": "bidirectional" if directions == 2 else "forward"}
         if kind == "GRU":
             attributes["linear_before_reset"] = 1
         if kind == "RNN":
             attributes["activations"] = [{"tanh": "Tanh", "relu": "Relu"}[live.nonlinearity]] * directions
-        made = m.op(kind, at, w, r, b, None, *initial, count=3 if kind == "LSTM" else 2, **attributes)
+        made = m.op(kind, at, w, r, b, lengths, *initial, count=3 if kind == "LSTM" else 2, **attributes)
         for target, value in zip(finals, made[1:]):
             target.append(value)
         at = m.op("Transpose", made[0], perm=[0, 2, 1, 3])
         at = m.op("Reshape", at, m.ints([0, 0, directions * live.hidden_size]))
-    if live.batch_first:
+    if batch_first:
         at = m.op("Transpose", at, perm=[1, 0, 2])
     states = [m.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0] for parts in finals if parts]
     if single:
         at = m.op("Squeeze", at, m.ints([batch_axis]))
         states = [m.op("Squeeze", s, m.ints([1])) for s in states]
+    if packed is not None and not is_none(packed.items[3]):
+        states = [m.op("Gather", s, m.tensor(packed.items[3]), axis=1) for s in states]
     last = [m.array(s, T) for s in states]
-    return Tuple((m.array(at, T), Tuple(tuple(last)) if kind == "LSTM" else last[0]))
+    result: Value = m.array(at, T)
+    if packed is not None:
+        result = Tuple((m.array(_packed(m, at, lengths), T), *packed.items[1:]), packed.cls)
+    return Tuple((result, Tuple(tuple(last)) if kind == "LSTM" else last[0]))
 
 
-def _gates(module: Any, layer: int, directions: int, name: str, order: list[int]) -> Any:
+def _gates(m: M, module: Reference, layer: int, directions: int, name: str, order: list[int]) -> Any:
     """Return weights of a layer in the order of gates that the instructions have, stacked by direction."""
-    import numpy
-
+    live = module.object.live
     rows = []
     for direction in range(directions):
         suffix = f"_l{layer}" + ("_reverse" if direction else "")
-        names = ["bias_ih", "bias_hh"] if name == "bias" else [name]
         parts = []
-        for one in names:
-            if one.startswith("bias") and not module.bias:
-                parts.append(numpy.zeros(len(order) * module.hidden_size, "float32"))
+        for one in ["bias_ih", "bias_hh"] if name == "bias" else [name]:
+            if name == "bias" and not live.bias:
+                parts.append(m.op("Expand", m.constant(0.0, rows_type(m, module)), m.ints([len(order) * live.hidden_size])))
                 continue
-            array = getattr(module, one + suffix).detach().numpy()
-            parts.append(numpy.concatenate([numpy.split(array, len(order))[gate] for gate in order]))
-        rows.append(numpy.concatenate(parts))
-    return numpy.stack(rows)
+            at = m.tensor(m.attribute(module, one + suffix))
+            if len(order) > 1:
+                gates = m.op("Split", at, m.ints([live.hidden_size] * len(order)), count=len(order), axis=0)
+                at = m.op("Concat", *[gates[gate] for gate in order], axis=0)
+            parts.append(at)
+        row = m.op("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]
+        rows.append(m.op("Unsqueeze", row, m.ints([0])))
+    return m.op("Concat", *rows, axis=0) if len(rows) > 1 else rows[0]
+
+
+def rows_type(m: M, module: Reference) -> str:
+    return str(m.tensor(m.attribute(module, "weight_ih_l0")).type.dtype)
+
+
+# ---- Packed sequences ----
+
+
+def _is_valid(m: M, steps: Any, lengths: Any) -> Any:
+    """Return the steps x batch mask of the steps that sequences have."""
+    index = m.op("Range", m.constant(0, "i64"), m.cast(steps, "i64"), m.constant(1, "i64"))
+    return m.op("Less", m.op("Unsqueeze", index, m.ints([1])), m.op("Unsqueeze", m.cast(lengths, "i64"), m.ints([0])))
+
+
+def _packed(m: M, at: Any, lengths: Any) -> Any:
+    """Return the valid rows of a steps x batch x ... tensor, step by step."""
+    valid = _is_valid(m, m.number_value(m.dimension(at, 0), "i64"), lengths)
+    rows = m.binary("*", m.dimension(at, 0), m.dimension(at, 1))
+    flat = m.reshape(at, [rows, *(m.dimension(at, axis) for axis in range(2, m.rank(at)))])
+    return m.op("Compress", flat, m.op("Reshape", valid, m.ints([-1])), axis=0)
+
+
+def _unpacked(m: M, data: Any, batch_sizes: Any, padding: Any = None, steps: Any = None) -> tuple[Any, Any]:
+    """Return the steps x batch x ... tensor of packed rows, and the lengths, in the order of the rows, as i32."""
+    batch = m.op("Gather", batch_sizes, m.constant(0, "i64"), axis=0)
+    index = m.op("Range", m.constant(0, "i64"), batch, m.constant(1, "i64"))
+    valid = m.op("Less", m.op("Unsqueeze", index, m.ints([0])), m.op("Unsqueeze", batch_sizes, m.ints([1])))
+    lengths = m.op("ReduceSum", m.cast(valid, "i64"), m.ints([0]), keepdims=0)
+    if steps is not None:
+        valid = _is_valid(m, steps, lengths)
+    sizes = m.sizes([*(m.dimension(valid, axis) for axis in (0, 1)), *(m.dimension(data, axis) for axis in range(1, m.rank(data)))])
+    blank = m.op("Expand", m.constant(0.0, data.type.dtype) if padding is None else padding, sizes)
+    where = m.op("Transpose", m.op("NonZero", valid), perm=[1, 0])
+    return m.op("ScatterND", blank, where, data), m.cast(lengths, "i32")
+
+
+@functions("torch._pack_padded_sequence", "torch._C._VariableFunctions._pack_padded_sequence")
+def pack_padded(m: M, input: Value, lengths: Value, batch_first: Value) -> Value:
+    at, sizes = m.tensor(input), m.cast(m.tensor(lengths), "i64")
+    if _flag(m, batch_first):
+        at = m.op("Transpose", at, perm=[1, 0, *range(2, m.rank(at))])
+
+    def pack() -> Value:
+        steps = m.op("ReduceMax", sizes, m.ints([0]), keepdims=0)
+        counts = m.op("ReduceSum", m.cast(_is_valid(m, steps, sizes), "i64"), m.ints([1]), keepdims=0)
+        return Tuple((m.array(_packed(m, at, sizes), T), m.array(counts, T)))
+
+    def fail(text: str) -> Any:
+        def go() -> Value:
+            raise PythonError(RuntimeError(text))
+
+        return go
+
+    last = m.op("Gather", sizes, m.constant(-1, "i64"), axis=0)
+    longest = m.op("Gather", sizes, m.constant(0, "i64"), axis=0)
+    steps = m.number_value(m.dimension(at, 0), "i64")
+    falls = m.op("LessOrEqual", m.op("Slice", sizes, m.ints([1]), m.ints([1 << 31])), m.op("Slice", sizes, m.ints([0]), m.ints([-1])))
+    sorted_ = m.cast(m.op("ReduceMin", m.cast(falls, "i32"), m.ints([0]), keepdims=0), "bool")
+    single = at.type.dims[1] == 1
+    outside = "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+    order = "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True"
+    checked = pack if single else lambda: m.branch(sorted_, pack, fail(order))
+    fits = m.op("LessOrEqual", longest, steps)
+    checked_length = lambda: m.branch(fits, checked, fail("Expected the lengths to be at most the number of steps"))  # noqa: E731
+    return m.branch(m.op("Greater", last, m.constant(0, "i64")), checked_length, fail(outside))  # type: ignore[no-any-return]
+
+
+@functions("torch._pad_packed_sequence", "torch._C._VariableFunctions._pad_packed_sequence")
+def pad_packed(m: M, data: Value, batch_sizes: Value, batch_first: Value, padding_value: Value, total_length: Value) -> Value:
+    at = m.tensor(data)
+    made, lengths = _unpacked(m, at, m.tensor(batch_sizes), m.number_value(padding_value, at.type.dtype), m.number_value(total_length, "i64"))
+    if _flag(m, batch_first):
+        made = m.op("Transpose", made, perm=[1, 0, *range(2, m.rank(made))])
+    return Tuple((m.array(made, T), m.array(m.cast(lengths, "i64"), T)))
+
+
+@functions("torch.nn.utils.rnn.PackedSequence", "torch.nn.utils.rnn._packed_sequence_init")
+def packed_sequence(
+    m: M, data: Value, batch_sizes: Value = NONE, sorted_indices: Value = NONE, unsorted_indices: Value = NONE
+) -> Value:
+    from torch.nn.utils.rnn import PackedSequence, invert_permutation
+
+    if is_none(m.settle(unsorted_indices)) and not is_none(m.settle(sorted_indices)):
+        unsorted_indices = m.call(m.wrap(invert_permutation), [sorted_indices], {})
+    return Tuple((data, batch_sizes, m.settle(sorted_indices), m.settle(unsorted_indices)), PackedSequence)
 
 
 for _kind in ("LSTM", "GRU", "RNN"):
@@ -726,12 +833,12 @@ def multihead_attention(
         parts = [m.op("Unsqueeze", p, m.ints([0])) for p in parts]
     elif not live.batch_first:
         parts = [m.op("Transpose", p, perm=[1, 0, 2]) for p in parts]
-    bias = None if live.in_proj_bias is None else live.in_proj_bias
+    thirds = lambda name: list(m.op("Split", m.tensor(m.attribute(module, name)), m.ints([width] * 3), count=3, axis=0))  # noqa: E731
     if live._qkv_same_embed_dim:
-        weights = [m.constant(w.detach().numpy()) for w in live.in_proj_weight.chunk(3)]
+        weights = thirds("in_proj_weight")
     else:
-        weights = [m.constant(w.detach().numpy()) for w in (live.q_proj_weight, live.k_proj_weight, live.v_proj_weight)]
-    biases = [None] * 3 if bias is None else [m.constant(b.detach().numpy()) for b in bias.chunk(3)]
+        weights = [m.tensor(m.attribute(module, f"{name}_proj_weight")) for name in "qkv"]
+    biases = [None] * 3 if live.in_proj_bias is None else thirds("in_proj_bias")
     heads_of = []
     for at, w, b in zip(parts, weights, biases):
         made = m.op("MatMul", at, m.op("Transpose", w, perm=[1, 0]))
