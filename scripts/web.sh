@@ -13,6 +13,8 @@ package=build/web/package
 rm -rf "$package"
 mkdir -p "$package"
 cp -r web/js web/playground web/package.json LICENSE "$package"
+mkdir "$package/playground/digits"
+cp examples/digits/model.onnx examples/digits/untrained.onnx examples/digits/digits.npz "$package/playground/digits"
 cp compiler/export_c/javascript/source.js "$package/js"
 cp docs/web.md "$package/README.md"
 cp build/web/xcvm.wasm build/web/xcvm-compiler.wasm "$package/js"

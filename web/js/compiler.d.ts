@@ -15,6 +15,8 @@ export interface CompileOptions {
     wrt?: string | string[];
     /** Optimizer, such as "adam:lr=1e-3": compile a training program. */
     train?: string;
+    /** With `train`: compile the program for evaluation, which has the same states and the inference form. */
+    evaluate?: boolean;
     /** Pairs of outputs and inputs that become states, such as "present.*:past.*" or "auto". */
     states?: string | string[];
     cacheRows?: number;

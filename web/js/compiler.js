@@ -16,7 +16,7 @@ export function initCompiler(source) {
 
 /* Options that are texts, lists of texts, or numbers and booleans. */
 const TEXTS = ['loss', 'train', 'weights'], LISTS = ['states', 'wrt', 'defaultInputs'];
-const NUMBERS = ['optimization', 'inference', 'backprop', 'strip', 'flushSubnormals', 'cacheRows', 'timeout', 'memoryLimit'];
+const NUMBERS = ['optimization', 'inference', 'backprop', 'evaluate', 'strip', 'flushSubnormals', 'cacheRows', 'timeout', 'memoryLimit'];
 
 function setOptions(runtime, compilation, options) {
     const set = (name, text, number) => {

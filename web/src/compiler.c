@@ -85,6 +85,8 @@ int WEB_EXPORT(web_compilation_set)(web_compilation *c, const char *name, const 
         return (o->loss = keep(c, text)) != NULL;
     if (strcmp(name, "train") == 0)
         return (o->train = keep(c, text)) != NULL;
+    if (strcmp(name, "evaluate") == 0)
+        return o->training.evaluate = on, 1;
     if (strcmp(name, "cacheRows") == 0)
         return o->states.cache_rows = (int64_t)number, 1;
     if (strcmp(name, "timeout") == 0)
