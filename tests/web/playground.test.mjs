@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { openSite } from './site.mjs';
-import { root } from './support.mjs';
+import { endless, root } from './support.mjs';
 
 let site, page, errors;
 before(async () => {
@@ -90,7 +90,7 @@ test('a model with an image, a drawing and the camera', async () => {
     assert.equal(await page.evaluate(() => document.getElementById('video').srcObject), null);
 });
 
-test('files that are none, and a model without images', async () => {
+test('files that are none, a model without images, and a program without end', async () => {
     await page.setInputFiles('#file', { name: 'broken.bin', mimeType: 'application/octet-stream', buffer: Buffer.from('not a model') });
     await page.waitForSelector('#status.error');
     await page.click('#example');
@@ -99,6 +99,13 @@ test('files that are none, and a model without images', async () => {
     await page.click('#run');
     await status(/No input has the shape of an image: x is N × 4/);
     await page.selectOption('#source', 'random');
+    await page.setInputFiles('#file', { name: 'endless.txt', mimeType: 'text/plain', buffer: Buffer.from(endless) });
+    await status(/endless\.txt is loaded/);
+    await page.fill('#limit', '1');
+    await page.click('#run');
+    await status(/OUT_OF_TIME/);
+    await page.click('#example');
+    await status(/is loaded/);
 });
 
 test('training, and what it has learned', async () => {

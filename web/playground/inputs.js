@@ -94,6 +94,9 @@ export async function bindInputs(session) {
         throw new Error(`No input has the shape of an image: ${program.inputs.map(({ name, dims }) => `${name} is ${shapeText(dims)}`).join(', ')}.`);
 }
 
+/* The deadline of a run: the page waits for it. */
+export const limits = () => ({ timeout: 1000 * Math.max(1, Number($('limit').value) || 10) });
+
 /* Shows what belongs to the chosen source. */
 export function chooseSource() {
     const source = $('source').value, isImage = source !== 'random' && source !== 'zeros';

@@ -1,7 +1,7 @@
 /* The playground: loads a model or program and runs it on numbers, images, drawings and the camera. */
 import { Program } from '../js/index.js';
 import { $, attempt, breathe, fillRow, say } from './page.js';
-import { bindInputs, chooseSource, closeCamera, setUpInputs, shapeText } from './inputs.js';
+import { bindInputs, chooseSource, closeCamera, limits, setUpInputs, shapeText } from './inputs.js';
 import { showOutputs } from './results.js';
 import { forget, record, setUpSteps } from './steps.js';
 import { setUpTraining } from './train.js';
@@ -56,8 +56,8 @@ async function run() {
         return film();
     await bindInputs(session);
     /* The first run also plans memory. */
-    session.run();
-    const begin = performance.now(), outputs = session.run(), milliseconds = performance.now() - begin;
+    session.run({}, limits());
+    const begin = performance.now(), outputs = session.run({}, limits()), milliseconds = performance.now() - begin;
     showOutputs(program, outputs);
     record(session);
     return say(`A run takes ${milliseconds.toFixed(2)} ms.`);
@@ -68,7 +68,7 @@ async function runDrawing() {
     if (session === null || filming)
         return;
     await bindInputs(session);
-    showOutputs(program, session.run());
+    showOutputs(program, session.run({}, limits()));
 }
 
 /* Runs the program on one frame of the camera after the other. */
@@ -81,7 +81,7 @@ async function film() {
     try {
         while (filming && mine === session) {
             await bindInputs(mine);
-            const begin = performance.now(), outputs = mine.run();
+            const begin = performance.now(), outputs = mine.run({}, limits());
             milliseconds += performance.now() - begin;
             frames++;
             showOutputs(program, outputs);

@@ -1,4 +1,5 @@
 /* The executed instructions: profile, graph, and the registers after each of them. */
+import { limits } from './inputs.js';
 import { $, fillRow, save, svgElement } from './page.js';
 import { elementsText, drawPlanes, planesOf, valueText } from './results.js';
 
@@ -12,6 +13,7 @@ export function record(session) {
     let bytes = 0;
     events = [];
     session.run({}, {
+        ...limits(),
         observe(event) {
             if (events.length === MOST_EVENTS)
                 return;
