@@ -1,8 +1,10 @@
--- A request from files: BODY, TYPE, HEAD (the length of the JSON part of a binary request).
-local file = assert(io.open(os.getenv("BODY"), "rb"))
-wrk.method = "POST"
-wrk.body = file:read("*a")
-wrk.headers["Content-Type"] = os.getenv("TYPE")
+-- A request from files: BODY (none: GET), TYPE, HEAD (the length of the JSON part of a binary request).
+if os.getenv("BODY") ~= "" then
+    local file = assert(io.open(os.getenv("BODY"), "rb"))
+    wrk.method = "POST"
+    wrk.body = file:read("*a")
+    wrk.headers["Content-Type"] = os.getenv("TYPE")
+end
 if os.getenv("HEAD") ~= "" then wrk.headers["Inference-Header-Content-Length"] = os.getenv("HEAD") end
 
 -- One line for serving.sh.

@@ -25,6 +25,7 @@ typedef struct xcs_grpc_options {
     unsigned stream_limit;     /* calls of a connection at once; 0: 100 */
     unsigned idle_seconds;     /* a connection without calls is closed after this time; 0: 300 */
     xcvm_sink access_log;      /* receives a line of JSON for each call, one at a time */
+    unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
 } xcs_grpc_options;
 
 /* Starts to serve, on a thread of its own. The server must outlive the result. UNSUPPORTED if the library is missing.

@@ -26,6 +26,7 @@ typedef struct xcs_http_options {
     unsigned idle_seconds;     /* a connection is closed after this time without data; 0: 60 */
     const char *admin_socket;  /* path of a Unix socket that alone may load and unload models; NULL: none */
     xcvm_sink access_log;      /* receives a line of JSON for each request, one call at a time */
+    unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
 } xcs_http_options;
 
 /* Starts to serve. The server must outlive the result. UNSUPPORTED if a library is missing. */

@@ -4,6 +4,7 @@
 #define XCVM_SERVER_GRPC_GRPC_H
 
 #include "server/common/log.h"
+#include "server/common/wait.h"
 #include "server/grpc/framing.h"
 #include "server/grpc/infer_read.h"
 #include "server/grpc/protobuf.h"
@@ -22,6 +23,7 @@ struct xcs_grpc {
     char *api_key;
     char address[160];
     int listener, epoll, event;
+    xcs_waiter waiter;
     pthread_t thread;
     bool started;
     bool ready, closing;   /* atomic; the event wakes the loop after a change */

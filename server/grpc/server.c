@@ -247,7 +247,8 @@ static void *run_loop(void *argument)
     uint64_t until_ns = 0;
     while (!is_over(grpc, &until_ns)) {
         struct epoll_event events[MOST_EVENTS];
-        const int count = epoll_wait(grpc->epoll, events, MOST_EVENTS, milliseconds_until(grpc->next_ns));
+        const int count =
+            xcs_waiter_wait(&grpc->waiter, grpc->epoll, events, MOST_EVENTS, milliseconds_until(grpc->next_ns));
         for (int i = 0; i < count; i++)
             handle_event(grpc, &events[i]);
         look_at_readiness(grpc);
@@ -330,6 +331,7 @@ xcvm_status xcs_grpc_create(xcs_server *server, const xcs_grpc_options *options,
     created->epoll = created->event = created->listener = -1;
     created->arrived_end = &created->arrived;
     created->next_ns = UINT64_MAX;
+    created->waiter = xcs_waiter_make(o.busy_poll_us);
     created->log = (xcs_log){.sink = o.access_log, .mutex = &created->mutex};
     pthread_mutex_init(&created->mutex, NULL);
     xcvm_status status = xcs_listen_open(o.address, o.socket, o.api_key != NULL || o.insecure, created->address,

@@ -3,6 +3,7 @@
 #ifndef XCVM_SERVER_HTTP_CONNECTION_H
 #define XCVM_SERVER_HTTP_CONNECTION_H
 
+#include "server/common/wait.h"
 #include "server/http/exchange.h"
 
 enum { XCS_IN_BYTES = 32 << 10, XCS_OUT_BYTES = 512 };
@@ -57,6 +58,7 @@ struct xcs_loop {
     pthread_t thread;
     bool has_thread;
     int epoll, wake; /* wake: an eventfd */
+    xcs_waiter waiter;
     xcs_connection *first;
     size_t count;            /* of connections, with those on their way; atomic */
     xcs_connection *resumed; /* by other threads; atomic, a stack */

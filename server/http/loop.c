@@ -240,7 +240,7 @@ static void *serve(void *argument)
     struct epoll_event events[MOST_EVENTS];
     uint64_t now = xcvm_clock_ns();
     while (!has_ended(loop)) {
-        const int count = epoll_wait(loop->epoll, events, MOST_EVENTS, time_left(loop, now));
+        const int count = xcs_waiter_wait(&loop->waiter, loop->epoll, events, MOST_EVENTS, time_left(loop, now));
         now = xcvm_clock_ns();
         for (int i = 0; i < count; i++) {
             loop->more_ready = i + 1 < count;
@@ -264,6 +264,7 @@ static xcvm_status create_loop(xcs_http *http, xcs_loop *loop, xcvm_error *error
     *loop = (xcs_loop){.http = http, .until_ns = UINT64_MAX, .date_s = -1};
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->waiter = xcs_waiter_make(http->options.busy_poll_us);
     http->loop_count++;
     struct epoll_event event = {.events = EPOLLIN};
     XCVM_CHECK(error,

@@ -28,7 +28,7 @@ struct serve_flags {
     const char *http, *grpc, *admin, *api_key_file, *access_log, *config;
     bool insecure, no_admin, no_sandbox, inexact_batches;
     int64_t workers, sessions, threads, connections;
-    int64_t queue, max_batch, batch_delay_us, request_timeout_ms, clients, client_idle_s, drain_ms;
+    int64_t queue, max_batch, batch_delay_us, busy_poll_us, request_timeout_ms, clients, client_idle_s, drain_ms;
     uint64_t queue_bytes, body_limit, model_memory, memory;
 };
 
@@ -67,6 +67,8 @@ static const struct option pool_options[] = {
      "most rows that run together; 1: no batches"},
     {"batch-delay-us", 0, "US", OPTION_INT, offsetof(struct serve_flags, batch_delay_us), 0, 10000000,
      "how long a request waits for others; 0: only requests that wait anyway are batched"},
+    {"busy-poll-us", 0, "US", OPTION_INT, offsetof(struct serve_flags, busy_poll_us), 0, 1000,
+     "how long a thread looks for the next request before it sleeps, if requests follow each other that fast; 0: not"},
     {"inexact-batches", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, inexact_batches), 0, 0,
      "batch although results then differ in the last bits"},
     {"queue", 0, "N", OPTION_INT, offsetof(struct serve_flags, queue), 1, 1000000,
@@ -99,6 +101,7 @@ static const struct serve_flags defaults = {.program = PROGRAM_DEFAULTS,
                                             .http = "127.0.0.1:8000",
                                             .threads = 1,
                                             .max_batch = 32,
+                                            .busy_poll_us = 100,
                                             .queue = 256,
                                             .queue_bytes = 256 << 20,
                                             .body_limit = 64 << 20,
@@ -260,7 +263,8 @@ static int start_http(struct service *service)
                                       .admin_socket = f->admin,
                                       .body_limit = f->body_limit,
                                       .connection_limit = (unsigned)f->connections,
-                                      .access_log = {service->log >= 0 ? append_to_log : NULL, service}};
+                                      .access_log = {service->log >= 0 ? append_to_log : NULL, service},
+                                      .busy_poll_us = (unsigned)f->busy_poll_us};
     if (xcs_http_create(service->server, &options, &service->http, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
@@ -277,7 +281,8 @@ static int start_grpc(struct service *service)
                                       .insecure = f->insecure,
                                       .message_limit = f->body_limit,
                                       .connection_limit = (unsigned)f->connections,
-                                      .access_log = {service->log >= 0 ? append_to_log : NULL, service}};
+                                      .access_log = {service->log >= 0 ? append_to_log : NULL, service},
+                                      .busy_poll_us = (unsigned)f->busy_poll_us};
     if (f->grpc == NULL || xcs_grpc_create(service->server, &options, &service->grpc, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
