@@ -158,6 +158,16 @@ typedef enum xcs_reason {
 #undef XCS_REASON
 } xcs_reason;
 
+/* One executed instruction of a profiled run. The strings belong to the program. */
+typedef struct xcs_instruction {
+    int32_t pc;
+    const char *name, *node;   /* node: in the source model; "" if unknown */
+    uint64_t start_ns, end_ns; /* on the monotonic clock */
+} xcs_instruction;
+
+/* Most instructions that a result lists. */
+enum { XCS_PROFILE_INSTRUCTIONS = 2048 };
+
 typedef struct xcs_result {
     size_t size;
     xcvm_status status;
@@ -168,6 +178,11 @@ typedef struct xcs_result {
     uint64_t queue_ns, run_ns;        /* the run is that of the whole batch */
     int64_t batch_rows;               /* rows of the run; 0 if the model is not batched */
     uint64_t retry_after_ns;          /* after a refusal: when a place in the queue is likely */
+    /* Times on the monotonic clock; 0: not reached. */
+    uint64_t submitted_ns, started_ns; /* started: the request left the queue */
+    uint64_t begun_ns, ended_ns;       /* of the program's run; only with `profile` */
+    size_t instruction_count, instructions_left_out;
+    const xcs_instruction *instructions; /* of the run; lent for the callback */
 } xcs_result;
 
 /* Called once for each request. */
@@ -188,6 +203,7 @@ typedef struct xcs_request_options {
     bool client_begins;  /* the client starts with the initial states */
     bool client_ends;    /* the client's states are dropped before its result is given */
     bool may_run_here;   /* the calling thread may run the request itself, if its run is likely to be short */
+    bool profile;        /* the result has the times of the run and of its instructions */
 } xcs_request_options;
 
 typedef struct xcs_request xcs_request;

@@ -39,7 +39,11 @@ static xcvm_status run_session(const xcs_run *run, xcvm_error *error)
     /* A cancellation that came after the end of an earlier run stops this one. */
     for (int attempt = 0; attempt < 2 && status == XCVM_CANCELLED && !is_cancelled(run); attempt++) {
         XCVM_CHECK(error, time_left(run, &options.timeout_ns), OUT_OF_TIME, "the deadline has passed");
+        if (run->profile != NULL)
+            xcs_profile_begin(run->profile, run->session);
         status = xcvm_session_run(run->session, &options, error);
+        if (run->profile != NULL)
+            xcs_profile_end(run->profile, run->session);
     }
     if (status == XCVM_CANCELLED)
         xcvm_error_set(error, XCVM_CANCELLED, "the request was cancelled");
@@ -62,6 +66,14 @@ static xcvm_status create_client_session(xcs_run *run, xcvm_error *error)
     return XCVM_OK;
 }
 
+static void add_times(const xcs_run *run, const xcs_request *request, xcs_result *result)
+{
+    result->submitted_ns = request->submitted_ns;
+    result->started_ns = request->started_ns;
+    if (run->profile != NULL && request->wants_profile)
+        xcs_profile_lend(run->profile, result);
+}
+
 static xcs_reason reason_of(xcvm_status status, bool bound)
 {
     switch (status) {
@@ -82,6 +94,8 @@ static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, 
 {
     const xcvm_program *program = run->model->program;
     const uint64_t begin = xcvm_clock_ns();
+    if (run->profile != NULL)
+        xcs_profile_clear(run->profile);
     xcvm_status status = run->session == NULL ? create_client_session(run, error) : XCVM_OK;
     bool bound = status != XCVM_OK; /* the input is not what failed */
     if (status == XCVM_OK && (request->client == NULL || request->client_begins) &&
@@ -100,6 +114,7 @@ static void execute_one(xcs_run *run, xcs_request *request, xcs_result *result, 
                            .queue_ns = request->started_ns - request->submitted_ns,
                            .run_ns = xcvm_clock_ns() - begin,
                            .batch_rows = run->model->batch_rows > 0 ? request->rows : 0};
+    add_times(run, request, result);
     if (status != XCVM_OK)
         return;
     result->output_count = xcvm_program_output_count(program);
@@ -242,6 +257,7 @@ static bool execute_batch(xcs_run *run, const xcvm_value **outputs)
         result.queue_ns = request->started_ns - request->submitted_ns;
         result.run_ns = run_ns;
         result.batch_rows = run->rows;
+        add_times(run, request, &result);
         first += request->rows;
         const bool made = result.status == XCVM_OK;
         finish(run, request, &result, &error);
@@ -286,6 +302,8 @@ void xcs_run_execute(xcs_run *run)
     xcs_client *client = run->list->client;
     const size_t count = xcvm_program_output_count(model->program) + 1;
     const xcvm_value *few[16];
+    xcs_profile profile = {.allocator = &model->memory->allocator};
+    run->profile = run->wants_profile ? &profile : NULL;
     const xcvm_value **outputs = count <= 16 ? few : xcvm_allocate(&model->server->allocator, count * sizeof *outputs);
     if (outputs == NULL) {
         for (xcs_request *request = run->list, *next; request != NULL; request = next) {
@@ -299,6 +317,7 @@ void xcs_run_execute(xcs_run *run)
     } else if (run->count == 1 || !execute_batch(run, outputs)) {
         execute_singly(run, outputs);
     }
+    xcs_profile_free(&profile);
     if (outputs != few)
         xcvm_deallocate(&model->server->allocator, outputs, count * sizeof *outputs);
     end_run(run, client);

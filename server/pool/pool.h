@@ -25,6 +25,7 @@ struct xcs_request {
     bool cancelled;
     bool left_run; /* its result was given while the run goes on for others; set under the mutex, atomic */
     bool client_begins, client_ends;
+    bool wants_profile;
     struct xcs_run *run; /* while it runs */
     xcs_client *client;
     xcs_completion done;
@@ -36,6 +37,14 @@ struct xcs_request {
     xcvm_value *inputs[]; /* references until the request is complete */
 };
 
+/* The times of a run and of its instructions. Zero-initialized except for the allocator, it is empty. */
+typedef struct xcs_profile {
+    const xcvm_allocator *allocator;
+    uint64_t begun_ns, ended_ns;
+    xcs_instruction *at;
+    size_t count, capacity, left_out;
+} xcs_profile;
+
 /* One run of a program, for one request or a batch. */
 typedef struct xcs_run {
     struct xcs_run *before, *next; /* in the server's list */
@@ -45,8 +54,10 @@ typedef struct xcs_run {
     xcvm_session *session; /* NULL: that of a client that has none yet */
     size_t count;          /* requests */
     size_t left;           /* those that run and still want a result; atomic */
+    xcs_profile *profile;  /* NULL: no request wants one */
     int64_t rows;
     bool stopped;                /* no request may run any more */
+    bool wants_profile;          /* at least one request does */
     bool runs_here;              /* on the thread that submitted the request */
     bool client_ended;           /* the place of the client was freed */
     xcs_client *ended_client;    /* without a place, to be destroyed after the run */
@@ -163,6 +174,17 @@ void xcs_request_complete_left(xcs_request *request, xcs_reason reason);
 void xcs_run_execute(xcs_run *run);
 /* Whether the submitting thread may run the request at once. */
 bool xcs_may_run_here_locked(const xcs_server *server, const xcs_model *model, const xcs_request *request);
+
+/* ---- Profiles ---- */
+
+/* Forgets an earlier run. */
+void xcs_profile_clear(xcs_profile *profile);
+/* Observe one run of the session. */
+void xcs_profile_begin(xcs_profile *profile, xcvm_session *session);
+void xcs_profile_end(xcs_profile *profile, xcvm_session *session);
+/* Lends the times to a result, for its callback. */
+void xcs_profile_lend(const xcs_profile *profile, xcs_result *result);
+void xcs_profile_free(xcs_profile *profile);
 
 /* ---- Batches ---- */
 

@@ -106,6 +106,7 @@ static void join_run(xcs_run *run, xcs_request *request, uint64_t now)
     request->run = run;
     request->next = NULL;
     run->count++;
+    run->wants_profile |= request->wants_profile;
     __atomic_add_fetch(&run->left, 1, __ATOMIC_RELAXED);
     run->rows += request->rows;
 }

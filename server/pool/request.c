@@ -132,7 +132,9 @@ void xcs_request_complete_left(xcs_request *request, xcs_reason reason)
                                              : xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled"),
                                .reason = reason,
                                .error = &error,
-                               .queue_ns = request->started_ns - request->submitted_ns};
+                               .queue_ns = request->started_ns - request->submitted_ns,
+                               .submitted_ns = request->submitted_ns,
+                               .started_ns = request->started_ns};
     request->done.call(request->done.user, &result);
     release_request(request);
     end_active(server);
@@ -147,7 +149,8 @@ static void complete_unrun(xcs_request *request, xcs_reason reason, xcvm_error *
                          .status = error->status,
                          .reason = reason,
                          .error = error,
-                         .queue_ns = now - request->submitted_ns};
+                         .queue_ns = now - request->submitted_ns,
+                         .submitted_ns = request->submitted_ns};
     pthread_mutex_lock(&server->mutex);
     xcs_statistics_add_locked(request, &result, now);
     xcs_client *client = request->client;
@@ -228,6 +231,7 @@ static xcs_reason create_request(xcs_server *server, xcs_model *model, const xcs
     r->priority = o->priority;
     r->client_begins = o->client_begins;
     r->client_ends = o->client_ends;
+    r->wants_profile = o->profile;
     r->input_count = o->input_count;
     r->submitted_ns = xcvm_clock_ns();
     const uint64_t timeout_ns = o->timeout_ns != 0 ? o->timeout_ns : model->limits.timeout_ns;
