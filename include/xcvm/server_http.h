@@ -6,6 +6,7 @@
 #define XCVM_SERVER_HTTP_H
 
 #include <xcvm/server.h>
+#include <xcvm/server_trace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +28,7 @@ typedef struct xcs_http_options {
     const char *admin_socket;  /* path of a Unix socket that alone may load and unload models; NULL: none */
     xcvm_sink access_log;      /* receives a line of JSON for each request, one call at a time */
     unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
+    xcs_tracer *tracer;    /* records sampled requests; NULL: none. It must outlive the server */
 } xcs_http_options;
 
 /* Starts to serve. The server must outlive the result. UNSUPPORTED if a library is missing. */

@@ -38,6 +38,8 @@ void xcs_log_write(xcs_log *log, const xcs_log_entry *entry)
         xcs_text_put(&line, ",\"id\":");
         put_quoted(&line, entry->id);
     }
+    if (entry->trace_id != NULL)
+        xcs_text_format(&line, ",\"trace_id\":\"%s\"", entry->trace_id);
     xcs_text_put(&line, "}\n");
     pthread_mutex_lock(log->mutex);
     if (line.failed || !log->sink.call(log->sink.user, line.at, line.count))

@@ -16,6 +16,7 @@ typedef struct xcs_log_entry {
     bool sent;              /* the client has received the response */
     const xcs_model *model; /* NULL: none */
     const char *id;         /* of the request; NULL: none */
+    const char *trace_id;   /* NULL: the request is not sampled */
 } xcs_log_entry;
 
 typedef struct xcs_log {

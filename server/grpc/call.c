@@ -108,6 +108,8 @@ void xcs_call_header(xcs_call *call, const char *name, size_t name_length, const
         call->key_matches = xcs_key_is_sent(key, value, NULL);
     } else if (key != NULL && strcmp(name, "x-api-key") == 0)
         call->has_key = xcs_key_is_sent(key, NULL, value);
+    else if (call->grpc->options.tracer != NULL && strncmp(name, "trace", 5) == 0)
+        xcs_call_trace_header(call, name + 5, value);
 }
 
 static bool is_authorized(const xcs_call *call)
@@ -148,6 +150,8 @@ void xcs_call_begin(xcs_call *call)
     }
     if (call->deadline_ns != 0)
         xcs_grpc_wake_at(call->grpc, call->deadline_ns);
+    if (!call->finished && call->method->kind == XCS_METHOD_INFER && call->grpc->options.tracer != NULL)
+        xcs_call_begin_trace(call);
 }
 
 /* ---- Messages ---- */
@@ -239,7 +243,11 @@ void xcs_call_end_request(xcs_call *call)
         call->method->handle(call);
     } else {
         xcvm_error error = {.pc = -1};
-        if (xcs_infer_reader_end(&call->reader, &error) != XCVM_OK) {
+        xcs_trace_end_phase(call->trace, XCS_PHASE_RECEIVE);
+        xcs_trace_begin_phase(call->trace, XCS_PHASE_DECODE);
+        const xcvm_status status = xcs_infer_reader_end(&call->reader, &error);
+        xcs_trace_end_phase(call->trace, XCS_PHASE_DECODE);
+        if (status != XCVM_OK) {
             fail_reader(call, &error);
             return;
         }
@@ -322,6 +330,8 @@ static void complete_in_pool(void *user, const xcs_result *result)
     xcvm_error error = {.pc = -1};
     xcvm_status status = result->status;
     call->status = (int)xcs_grpc_status_of(result->reason, status);
+    xcs_trace_add_result(call->trace, result);
+    xcs_trace_begin_phase(call->trace, XCS_PHASE_ENCODE);
     if (status == XCVM_OK) {
         const size_t begin = xcs_frame_begin(&call->response);
         status =
@@ -336,6 +346,7 @@ static void complete_in_pool(void *user, const xcs_result *result)
         snprintf(call->status_message, sizeof call->status_message, "%s",
                  result->status != XCVM_OK ? result->error->message : error.message);
     call->retry_after_ns = result->retry_after_ns;
+    xcs_trace_end_phase(call->trace, XCS_PHASE_ENCODE);
     pthread_mutex_lock(&grpc->mutex);
     const bool wakes = grpc->completed == NULL && !pthread_equal(pthread_self(), grpc->thread);
     call->next_completed = grpc->completed;
@@ -372,8 +383,10 @@ static void destroy_call(xcs_call *call)
                                  .begin_ns = call->begin_ns,
                                  .sent = call->sent,
                                  .model = call->reader.infer.model,
-                                 .id = call->reader.infer.id};
+                                 .id = call->reader.infer.id,
+                                 .trace_id = xcs_trace_id(call->trace)};
     xcs_log_write(&grpc->log, &entry);
+    xcs_call_end_trace(call);
     (void)xcs_grpc_hold(grpc, &call->held, 0);
     (void)xcs_grpc_hold(grpc, &call->response_held, 0);
     xcs_request_release(call->request);
@@ -401,7 +414,8 @@ void xcs_call_submit(xcs_call *call, bool may_run_here)
                                    .client = infer->client,
                                    .client_begins = infer->client_begins,
                                    .client_ends = infer->client_ends,
-                                   .may_run_here = may_run_here};
+                                   .may_run_here = may_run_here,
+                                   .profile = xcs_trace_wants_profile(call->trace)};
     call->arrived = false;
     if (call->connection == NULL || call->finished || !time_left(call, &options.timeout_ns)) {
         call->grpc->pending--;
@@ -419,6 +433,7 @@ void xcs_call_complete(xcs_call *call)
     call->in_pool = false;
     call->grpc->pending--;
     memcpy(message, call->status_message, sizeof message);
+    xcs_trace_begin_phase(call->trace, XCS_PHASE_SEND);
     xcs_call_finish(call, call->status, message);
     destroy_if_unused(call);
 }

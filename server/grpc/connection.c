@@ -293,12 +293,14 @@ void xcs_grpc_connection_respond(xcs_grpc_connection *c, xcs_call *call)
     trailers t = {.count = 0};
     snprintf(status, sizeof status, "%d", call->http_status);
     const bool is_grpc = call->http_status == 200;
-    nghttp2_nv headers[3 + MOST_TRAILERS] = {HEADER(":status", status)};
+    nghttp2_nv headers[4 + MOST_TRAILERS] = {HEADER(":status", status)};
     size_t count = 1;
     if (is_grpc) {
         headers[count++] = (nghttp2_nv)HEADER("content-type", "application/grpc");
         headers[count++] = (nghttp2_nv)HEADER("grpc-accept-encoding",
                                               xcs_inflate_supports("gzip") ? "identity,deflate,gzip" : "identity");
+        if (call->trace != NULL)
+            headers[count++] = (nghttp2_nv)HEADER("traceresponse", xcs_trace_response(call->trace));
     } else if (call->http_status == 405) {
         headers[count++] = (nghttp2_nv)HEADER("allow", "POST");
     }

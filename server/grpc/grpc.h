@@ -9,6 +9,7 @@
 #include "server/grpc/infer_read.h"
 #include "server/grpc/protobuf.h"
 #include "server/grpc/status.h"
+#include "server/trace/trace.h"
 #include "xcvm/server_grpc.h"
 
 #include <pthread.h>
@@ -73,6 +74,8 @@ struct xcs_call {
     size_t header_bytes;
     bool is_post, is_grpc, has_key, has_bearer, key_matches;
     bool bad_timeout, begun;
+    xcs_trace_headers *trace_headers; /* NULL: none were sent */
+    xcs_trace *trace;                 /* NULL: the call is not sampled */
     /* The request. */
     xcs_framing framing;
     xcs_text message;
@@ -137,6 +140,14 @@ void xcs_handle_health_watch(xcs_call *call);
 void xcs_handle_reflection(xcs_call *call);
 /* Sends the readiness to a watch if it has changed. */
 void xcs_health_notify(xcs_call *call);
+
+/* ---- Traces ---- */
+
+/* Takes a header of the trace context. */
+void xcs_call_trace_header(xcs_call *call, const char *name, const char *value);
+/* After the headers: begins the trace of a call that runs a model, if it is sampled. */
+void xcs_call_begin_trace(xcs_call *call);
+void xcs_call_end_trace(xcs_call *call);
 
 /* ---- Connections ---- */
 

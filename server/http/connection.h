@@ -6,7 +6,7 @@
 #include "server/common/wait.h"
 #include "server/http/exchange.h"
 
-enum { XCS_IN_BYTES = 32 << 10, XCS_OUT_BYTES = 512 };
+enum { XCS_IN_BYTES = 32 << 10, XCS_OUT_BYTES = 1024 };
 
 typedef enum xcs_connection_state {
     XCS_READS_HEAD,

@@ -105,6 +105,8 @@ xcs_exchange *xcs_exchange_create(xcs_http *http, xcs_connection *connection, co
     copy_start(exchange->path, sizeof exchange->path, head->path);
     exchange->route = xcs_route_parse(head->path);
     check_headers(exchange);
+    if (http->options.tracer != NULL && exchange->route.target == XCS_TARGET_INFER && exchange->status != 401)
+        xcs_exchange_begin_trace(exchange);
     return exchange;
 }
 
@@ -200,6 +202,7 @@ static void handle_listing(xcs_exchange *exchange)
     } else if (route->target == XCS_TARGET_METRICS) {
         exchange->content_type = "text/plain; version=0.0.4; charset=utf-8";
         status = xcs_describe_metrics(server, &exchange->response, &error);
+        xcs_tracer_describe_metrics(exchange->http->options.tracer, &exchange->response);
     } else if (route->target == XCS_TARGET_INDEX) {
         const char *at = exchange->body.at;
         const size_t length = exchange->body.count;
@@ -232,6 +235,9 @@ static void handle(xcs_exchange *exchange)
     case XCS_TARGET_LOAD:
     case XCS_TARGET_UNLOAD:
         xcs_handle_admin(exchange);
+        break;
+    case XCS_TARGET_TRACE:
+        xcs_handle_trace(exchange);
         break;
     default:
         handle_listing(exchange);
@@ -267,6 +273,7 @@ void xcs_exchange_leave(xcs_exchange *exchange) { xcs_request_cancel(exchange->r
 
 void xcs_exchange_respond(xcs_exchange *exchange)
 {
+    xcs_trace_begin_phase(exchange->trace, XCS_PHASE_SEND);
     if (exchange->response.failed) {
         exchange->response.failed = false;
         xcs_exchange_fail(exchange, 503, "no memory for the response");
@@ -277,6 +284,8 @@ void xcs_exchange_destroy(xcs_exchange *exchange, bool sent)
 {
     xcs_http *http = exchange->http;
     xcs_log_exchange(exchange, sent);
+    if (exchange->trace != NULL)
+        xcs_exchange_end_trace(exchange, sent);
     xcs_request_release(exchange->request);
     xcs_infer_release(&exchange->infer);
     xcs_exchange_end_body(exchange);

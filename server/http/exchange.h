@@ -8,6 +8,7 @@
 #include "server/json/text.h"
 #include "server/oip/infer.h"
 #include "server/pool/blocks.h"
+#include "server/trace/trace.h"
 #include "xcvm/server_http.h"
 
 #include <pthread.h>
@@ -46,6 +47,7 @@ struct xcs_exchange {
     xcs_route route;
     char method[8], path[256];
     uint64_t begin_ns;
+    xcs_trace *trace; /* NULL: the request is not sampled */
     xcs_text body;
     size_t body_bytes; /* received */
     bool body_is_lent; /* by the connection */
@@ -96,6 +98,7 @@ void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message);
 /* Handlers of routes. They set the response, or suspend the exchange. */
 void xcs_handle_infer(xcs_exchange *exchange);
 void xcs_handle_admin(xcs_exchange *exchange);
+void xcs_handle_trace(xcs_exchange *exchange);
 /* Suspends the exchange unless it is done. */
 void xcs_exchange_wait(xcs_exchange *exchange);
 /* Called by the thread that sets the response of an exchange that may be suspended. Nothing of the exchange may be used
@@ -103,6 +106,12 @@ void xcs_exchange_wait(xcs_exchange *exchange);
 void xcs_exchange_finish(xcs_exchange *exchange);
 /* Called by any thread: the response of a suspended exchange is ready. */
 void xcs_connection_resume(xcs_connection *connection);
+
+/* ---- Traces ---- */
+
+/* Begins the trace of an inference request, if it is sampled. */
+void xcs_exchange_begin_trace(xcs_exchange *exchange);
+void xcs_exchange_end_trace(xcs_exchange *exchange, bool sent);
 
 /* ---- Log ---- */
 

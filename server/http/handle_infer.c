@@ -54,6 +54,8 @@ static void complete(void *user, const xcs_result *result)
     xcvm_error error;
     xcvm_status status = result->status;
     exchange->status = 200;
+    xcs_trace_add_result(exchange->trace, result);
+    xcs_trace_begin_phase(exchange->trace, XCS_PHASE_ENCODE);
     if (status != XCVM_OK)
         fail_with(exchange, result);
     else
@@ -67,6 +69,7 @@ static void complete(void *user, const xcs_result *result)
         exchange->header_length = 0;
     if (exchange->header_length != 0)
         exchange->content_type = "application/octet-stream";
+    xcs_trace_end_phase(exchange->trace, XCS_PHASE_ENCODE);
     xcs_exchange_finish(exchange);
 }
 
@@ -87,6 +90,8 @@ void xcs_handle_infer(xcs_exchange *exchange)
 {
     xcvm_error error = {.pc = -1};
     size_t json_length;
+    xcs_trace_end_phase(exchange->trace, XCS_PHASE_RECEIVE);
+    xcs_trace_begin_phase(exchange->trace, XCS_PHASE_DECODE);
     exchange->infer.model = exchange->model;
     exchange->infer.memo = exchange->memo;
     if (!json_length_of(exchange, &json_length)) {
@@ -95,6 +100,7 @@ void xcs_handle_infer(xcs_exchange *exchange)
     }
     xcvm_status status = xcs_infer_read(&exchange->infer, exchange->body.at != NULL ? exchange->body.at : "",
                                         exchange->body.count, json_length, &error);
+    xcs_trace_end_phase(exchange->trace, XCS_PHASE_DECODE);
     if (status != XCVM_OK) {
         const xcs_result failed = {
             .status = status,
@@ -114,7 +120,8 @@ void xcs_handle_infer(xcs_exchange *exchange)
                                          .client = infer->client,
                                          .client_begins = infer->client_begins,
                                          .client_ends = infer->client_ends,
-                                         .may_run_here = exchange->may_run_here};
+                                         .may_run_here = exchange->may_run_here,
+                                         .profile = xcs_trace_wants_profile(exchange->trace)};
     exchange->request = xcs_server_submit(exchange->http->server, &options, (xcs_completion){complete, exchange});
     xcs_exchange_wait(exchange);
 }

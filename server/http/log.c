@@ -12,6 +12,7 @@ void xcs_log_exchange(xcs_exchange *exchange, bool sent)
                                  .begin_ns = exchange->begin_ns,
                                  .sent = sent,
                                  .model = exchange->model,
-                                 .id = exchange->infer.id};
+                                 .id = exchange->infer.id,
+                                 .trace_id = xcs_trace_id(exchange->trace)};
     xcs_log_write(&exchange->http->log, &entry);
 }

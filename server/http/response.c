@@ -76,6 +76,8 @@ size_t xcs_response_head(const xcs_connection *connection, char *to)
         at = put(at, "WWW-Authenticate: Bearer\r\n");
     if (e->status == 405)
         at = put(put(put(at, "Allow: "), xcs_route_method(e->route.target)), "\r\n");
+    if (e->trace != NULL)
+        at = put(put(put(at, "Traceresponse: "), xcs_trace_response(e->trace)), "\r\n");
     if (!connection->keep_alive)
         at = put(at, "Connection: close\r\n");
     at = put(at, "\r\n");

@@ -1,4 +1,5 @@
-/* Paths: v2[/health/live|ready], v2/models/M[/versions/V][/ready|/stats|/infer], v2/repository/..., metrics. */
+/* Paths: v2[/health/live|ready], v2/models/M[/versions/V][/ready|/stats|/infer], v2/repository/..., metrics,
+ * debug/trace. */
 #include "server/http/route.h"
 
 #include <string.h>
@@ -72,6 +73,8 @@ xcs_route xcs_route_parse(const char *path)
         route.target = XCS_TARGET_METRICS;
     else if (p.count == 1 && part_is(&p, 0, "v2"))
         route.target = XCS_TARGET_SERVER;
+    else if (p.count == 2 && part_is(&p, 0, "debug") && part_is(&p, 1, "trace"))
+        route.target = XCS_TARGET_TRACE;
     else if (!part_is(&p, 0, "v2"))
         return route;
     else if (p.count == 3 && part_is(&p, 1, "health"))

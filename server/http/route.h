@@ -16,7 +16,8 @@ typedef enum xcs_target {
     XCS_TARGET_INDEX,
     XCS_TARGET_LOAD,
     XCS_TARGET_UNLOAD,
-    XCS_TARGET_METRICS
+    XCS_TARGET_METRICS,
+    XCS_TARGET_TRACE
 } xcs_target;
 
 typedef struct xcs_route {

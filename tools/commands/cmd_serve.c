@@ -25,8 +25,9 @@
 
 struct serve_flags {
     struct program_flags program;
-    const char *http, *grpc, *admin, *api_key_file, *access_log, *config;
+    const char *http, *grpc, *admin, *api_key_file, *access_log, *config, *otlp_endpoint, *otlp_service;
     bool insecure, no_admin, no_sandbox, inexact_batches;
+    int64_t trace_sample;
     int64_t workers, sessions, threads, connections;
     int64_t queue, max_batch, batch_delay_us, busy_poll_us, request_timeout_ms, clients, client_idle_s, drain_ms;
     uint64_t queue_bytes, body_limit, model_memory, memory;
@@ -51,6 +52,12 @@ static const struct option serving_options[] = {
      "append a line of JSON for each request; \"-\": standard output"},
     {"config", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, config), 0, 0,
      "read options from a file with lines NAME = VALUE and model = PATH; the command line wins"},
+    {"trace-sample", 0, "N", OPTION_INT, offsetof(struct serve_flags, trace_sample), 0, INT32_MAX,
+     "trace one in N requests without a W3C trace context; 0: none. Requests with one are traced if it says so"},
+    {"otlp-endpoint", 0, "URL", OPTION_TEXT, offsetof(struct serve_flags, otlp_endpoint), 0, 0,
+     "export traces to this collector by OTLP/HTTP: http://HOST:PORT[/PATH]"},
+    {"otlp-service", 0, "NAME", OPTION_TEXT, offsetof(struct serve_flags, otlp_service), 0, 0,
+     "name of the service in exported traces"},
     {"drain-ms", 0, "MS", OPTION_INT, offsetof(struct serve_flags, drain_ms), 0, INT32_MAX,
      "at SIGTERM, serve on for this time while /v2/health/ready answers 503; a second signal ends the wait; 0: "
      "only answer requests that were sent"},
@@ -99,6 +106,7 @@ static const struct option_group groups[] = {
 };
 static const struct serve_flags defaults = {.program = PROGRAM_DEFAULTS,
                                             .http = "127.0.0.1:8000",
+                                            .otlp_service = "xcvm",
                                             .threads = 1,
                                             .max_batch = 32,
                                             .busy_poll_us = 100,
@@ -115,7 +123,8 @@ struct service {
     const struct arguments *operands;
     xcs_server *server;
     xcs_http *http;
-    xcs_grpc *grpc;  /* NULL: none */
+    xcs_grpc *grpc; /* NULL: none */
+    xcs_tracer *tracer;
     int log;         /* descriptor; -1: none */
     bool log_is_cut; /* its last line has no end; atomic, because the servers share the log */
     char *api_key;
@@ -264,7 +273,8 @@ static int start_http(struct service *service)
                                       .body_limit = f->body_limit,
                                       .connection_limit = (unsigned)f->connections,
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service},
-                                      .busy_poll_us = (unsigned)f->busy_poll_us};
+                                      .busy_poll_us = (unsigned)f->busy_poll_us,
+                                      .tracer = service->tracer};
     if (xcs_http_create(service->server, &options, &service->http, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
@@ -282,10 +292,26 @@ static int start_grpc(struct service *service)
                                       .message_limit = f->body_limit,
                                       .connection_limit = (unsigned)f->connections,
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service},
-                                      .busy_poll_us = (unsigned)f->busy_poll_us};
+                                      .busy_poll_us = (unsigned)f->busy_poll_us,
+                                      .tracer = service->tracer};
     if (f->grpc == NULL || xcs_grpc_create(service->server, &options, &service->grpc, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
+}
+
+static int start_tracer(struct service *service)
+{
+    const struct serve_flags *f = service->flags;
+    xcvm_error error = {.pc = -1};
+    const xcs_tracer_options options = {.size = sizeof options,
+                                        .sample_every = (unsigned)f->trace_sample,
+                                        .otlp_endpoint = f->otlp_endpoint,
+                                        .service_name = f->otlp_service};
+    if (xcs_tracer_create(&options, &service->tracer, &error) == XCVM_OK)
+        return EXIT_OK;
+    return error.status == XCVM_INVALID_ARGUMENT || error.status == XCVM_UNSUPPORTED
+               ? report_usage("--otlp-endpoint: %s", error.message)
+               : report_error(NULL, &error);
 }
 
 static void restrict_files(const struct service *service)
@@ -318,6 +344,8 @@ static int start(struct service *service)
         code = report_error(NULL, &error);
     if (code == EXIT_OK)
         code = load_models(service, true);
+    if (code == EXIT_OK)
+        code = start_tracer(service);
     if (code == EXIT_OK)
         code = start_http(service);
     if (code == EXIT_OK)
@@ -398,6 +426,7 @@ static int serve(struct serve_flags *flags, const struct arguments *operands)
     }
     xcs_grpc_destroy(service.grpc);
     xcs_http_destroy(service.http);
+    xcs_tracer_destroy(service.tracer);
     xcs_server_destroy(service.server);
     if (service.log > STDOUT_FILENO)
         close(service.log);
