@@ -507,7 +507,7 @@ class Calls(Operators):
             if is_contextmanager(function):
                 self.refuse("a context manager made by @contextmanager is a generator, which is not supported", "Write a class")
             return self.inline(self.live_function(function), arguments, keywords)
-        if isinstance(function, type):
+        if isinstance(function, type) and id(function) not in self.tables.pure:
             if self.tables.is_module_class(function):
                 return self.instantiate_live(function, arguments, keywords)
             return self.instantiate(function, arguments, keywords)

@@ -84,6 +84,31 @@ def narrowing(method: M) -> M:
     return run  # type: ignore[return-value]
 
 
+def known_sizes(sizes: GraphValue) -> list[int | None]:
+    """Return those numbers of a vector that are known, also if others are values of the run."""
+    if sizes.array is not None:
+        return [int(size) for size in sizes.array]
+    node = sizes.node
+    if node is not None and node.op == "Concat":
+        return [size for part in node.inputs for size in known_sizes(part)]  # type: ignore[arg-type]
+    if node is not None and node.op == "Shape" and node.inputs[0].type.dims is not None:  # type: ignore[union-attr]
+        dims = node.inputs[0].type.dims  # type: ignore[union-attr]
+        found = dims[node.attributes.get("start", 0) : node.attributes.get("end", len(dims))]  # type: ignore[index, arg-type]
+        return [size if isinstance(size, int) else None for size in found]
+    count = sizes.type.dims[0] if sizes.type.dims else None
+    return [None] * count if isinstance(count, int) else []
+
+
+def refined(type: Type, sizes: list[int | None], op: str) -> Type:
+    """Return the type of a reshaped or expanded array, with the sizes that are known beside those of the run."""
+    if type.dims is None or len(type.dims) != len(sizes):
+        return type
+    # A size of 0 may copy the dimension, and one of 1 keeps it.
+    least = 1 if op == "Reshape" else 2
+    dims = [size if not isinstance(dim, int) and size is not None and size >= least else dim for dim, size in zip(type.dims, sizes)]
+    return Type(type.dtype, tuple(dims))
+
+
 class Core:
     """Base of the interpreter."""
 
@@ -203,6 +228,8 @@ class Core:
             raise Refusal(str(error)) from None
         except ValueError as error:
             raise PythonError(RuntimeError(str(error))) from None
+        if name in ("Reshape", "Expand"):
+            types = [refined(types[0], known_sizes(operands[1]), name)]  # type: ignore[arg-type]
         results = self.graph.node(name, operands, attributes, types)
         if key is not None:
             # The operands are kept alive by the node, so that their identities stay theirs.

@@ -467,6 +467,10 @@ class Expressions(Calls):
     def loop_over(self, iteration: Iteration, target: ast.expr, body: Callable[[], None]) -> None:
         raise NotImplementedError
 
+    def minimum(self, a: Value, b: Value) -> Value:
+        """Return the least of two numbers."""
+        raise NotImplementedError
+
     # ---- Iteration ----
 
     def iterate(self, value: Value) -> Iteration:
@@ -523,14 +527,36 @@ class Expressions(Calls):
         return made
 
     def consume(self, iteration: Iteration) -> Iteration:
-        """Return an iterator's iteration. Refuses one that may have been consumed before."""
-        if iteration.once is not None:
-            consumed = self.heap.read(iteration.once, "consumed")
-            if not isinstance(consumed, Const) or consumed.value:
-                self.refuse("an iterator is used again after it was consumed, here or in an earlier round", "Make a list of it first")
-            self.heap.write(iteration.once, "consumed", TRUE)
+        """Return what is left of an iterator. Refuses one that may have been consumed before."""
+        if iteration.once is None:
+            return iteration
+        taken = self.items_taken(iteration)
+        self.heap.write(iteration.once, "consumed", TRUE)
+        if not taken:
             return Iteration(iteration.length, iteration.item, iteration.unroll, iteration.step)
-        return iteration
+        start, step = Const(taken), iteration.step
+
+        def left(count: Value | None) -> Value | None:
+            return None if count is None else self.binary("-", count, self.minimum(start, count))
+
+        grows = None if step is None else lambda: left(step())
+        return Iteration(left(iteration.length), lambda i: iteration.item(self.binary("+", i, start)), iteration.unroll, grows)
+
+    def items_taken(self, iteration: Iteration) -> int:
+        """Return how many items next() took of an iterator that no loop has consumed."""
+        taken = self.heap.read(iteration.once, "consumed")  # type: ignore[arg-type]
+        if not isinstance(taken, Const) or taken.value is True:
+            self.refuse("an iterator is used again after it was consumed, here or in an earlier round", "Make a list of it first")
+        return int(taken.value)
+
+    def next_item(self, iteration: Iteration, end: Callable[[], Value]) -> Value:
+        """Return the next item of an iterator, or what a function returns at its end."""
+        taken = self.items_taken(iteration)
+        length = iteration.step() if iteration.step is not None else iteration.length
+        self.heap.write(iteration.once, "consumed", Const(taken + 1))  # type: ignore[arg-type]
+        if length is None:
+            return iteration.item(Const(taken))
+        return self.branch(self.truth_of(self.compare("<", Const(taken), length)), lambda: iteration.item(Const(taken)), end)
 
     def key_value(self, key: Any) -> Value:
         if isinstance(key, Object):

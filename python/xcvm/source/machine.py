@@ -205,14 +205,21 @@ class Machine(Arrays):
             return Number(at, kind)
         if isinstance(example, (list, tuple)):
             parts = [
-                self.argument(item, f"{name}_{index}", dims.get(index) if isinstance(dims, Mapping) else None, flat)
+                self.argument(item, f"{name}_{index}", self.part_dims(dims, index), flat)
                 for index, item in enumerate(example)
             ]
             return self.new_list(parts) if isinstance(example, list) else Tuple(tuple(parts), type(example))
         if isinstance(example, dict):
-            values = [self.argument(item, f"{name}_{key}", dims.get(key) if isinstance(dims, Mapping) else None, flat) for key, item in example.items()]
+            values = [self.argument(item, f"{name}_{key}", self.part_dims(dims, key), flat) for key, item in example.items()]
             return self.new_dict(tuple(example), values)
         return self.wrap(example)
+
+    @staticmethod
+    def part_dims(dims: Any, key: Any) -> Any:
+        """Return the dimensions of an item of a list, tuple or dict: its own, or those that each item has."""
+        if not isinstance(dims, Mapping):
+            return None
+        return dims if dims and all(isinstance(dim, Dim) for dim in dims.values()) else dims.get(key)
 
     def size_name(self, dims: Any, axis: int, size: int) -> Any:
         if dims is None:
@@ -264,7 +271,10 @@ class Machine(Arrays):
                 return self.contents_result(self.heap.read(value.object, ITEMS) or self.contents(value), out, reached)
             if value.object.cls in (dict, set):
                 return self.contents_result(self.heap.read(value.object, DICT) or self.entries(value), out, reached, value.object.cls)
-        raise Refusal(f"the result has {self.describe(value)}, which a program cannot return", "Return arrays, numbers, and lists, tuples or dicts of them")
+            if dataclasses.is_dataclass(value.object.cls):
+                names = [field.name for field in dataclasses.fields(value.object.cls)]
+                return ("object", value.object.cls, {name: self.result(self.attribute(value, name), out, reached) for name in names})
+        raise Refusal(f"the result has {self.describe(value)}, which a program cannot return", "Return arrays, numbers, and lists, tuples, dicts or dataclasses of them")
 
     def contents_result(self, value: Value, out: list[GraphValue], within: tuple[Any, ...], cls: Any = list) -> Any:
         value = self.settle(value)
@@ -309,6 +319,11 @@ def rebuild_result(structure: Any, values: Any) -> Any:
         return list(rebuild_result(structure[1], values))
     if kind == "dict":
         return {key: rebuild_result(part, values) for key, part in zip(structure[1], structure[2])}
+    if kind == "object":
+        made = object.__new__(structure[1])
+        for name, part in structure[2].items():
+            object.__setattr__(made, name, rebuild_result(part, values))
+        return made
     if kind == "choice":
         condition = next(values).item()
         yes, no = rebuild_result(structure[1], values), rebuild_result(structure[2], values)

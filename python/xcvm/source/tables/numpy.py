@@ -7,7 +7,7 @@ from typing import Any
 from ..core import FALSE, NONE, TRUE
 from ..errors import NeedsConstant, PythonError
 from ..values import Array, Const, Tuple, Value
-from . import ATTRIBUTES, METHODS, attributes, functions, methods
+from . import ATTRIBUTES, METHODS, PURE, attributes, functions, methods
 from .shared import (
     axes_of,
     concat,
@@ -31,6 +31,8 @@ from .shared import (
 
 M = Any
 N = "numpy"
+
+PURE.update(["numpy.finfo", "numpy.iinfo"])
 
 for _names, _op in {
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "sinh": "Sinh", "cosh": "Cosh",

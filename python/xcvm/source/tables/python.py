@@ -161,6 +161,23 @@ def iter_(m: M, value: Value) -> Value:
     return m.iterator(m.iterate(value))  # type: ignore[no-any-return]
 
 
+@functions("builtins.next")
+def next_(m: M, iterator: Value, *default: Value) -> Value:
+    made = m.settle(iterator)
+    if not isinstance(made, Iteration) or made.once is None:
+        method = m.find_method(made, "__next__")
+        if method is not None:
+            return m.call(method, [], {})  # type: ignore[no-any-return]
+        raise PythonError(TypeError(f"'{m.type_name(made)}' object is not an iterator"))
+
+    def end() -> Value:
+        if default:
+            return default[0]
+        raise PythonError(StopIteration())
+
+    return m.next_item(made, end)  # type: ignore[no-any-return]
+
+
 @functions("itertools.count")
 def count(m: M, start: Value = Const(0), step: Value = Const(1)) -> Value:
     return m.iterator(Iteration(None, lambda i: m.binary("+", start, m.binary("*", i, step)), False))  # type: ignore[no-any-return]

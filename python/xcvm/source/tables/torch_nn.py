@@ -594,6 +594,38 @@ def container_item(m: M, module: Reference, idx: Value) -> Value:
     return m.item(m.new_list([m.wrap(child) for child in live]), idx)
 
 
+def _members(of: str, named: bool) -> Any:
+    """Return a row of a method that lists members of a module, whose names are those of the live module."""
+
+    def row(m: M, module: Reference, *values: Value, **options: Value) -> Value:
+        live = module.object.live
+        if live is None:
+            m.refuse(f"'named_{of}' of a module that the program creates is not supported")
+        arguments = [m.constant_of(value) for value in values]
+        named_ = {name: m.constant_of(value) for name, value in options.items()}
+        prefix = named_.get("prefix", arguments[0] if arguments else "") if named else ""
+        if not named and arguments:
+            named_["recurse"] = arguments.pop()
+        items = []
+        for name, _ in getattr(live, f"named_{of}")(*arguments, **named_):
+            value: Value = module
+            # By attributes, since the program may have set one.
+            path: list[str] = name.removeprefix(prefix).split(".")
+            for part in filter(None, path):
+                value = m.attribute(value, part)
+            items.append(Tuple((Const(name), value)) if named else value)
+        return m.iterator_over(Tuple(tuple(items), list))
+
+    row.__name__ = f"named_{of}" if named else of
+    row.keywords = frozenset(["prefix", "recurse", "remove_duplicate"])  # type: ignore[attr-defined]
+    return row
+
+
+for _of in ("parameters", "buffers", "children", "modules"):
+    functions(f"torch.nn.Module.{_of}")(_members(_of, False))
+    functions(f"torch.nn.Module.named_{_of}")(_members(_of, True))
+
+
 # ---- Recurrent modules ----
 
 
