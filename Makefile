@@ -16,6 +16,8 @@
 #   make python     build the Python package and install it in build/venv
 #   make web        build the npm package for browsers and Node in build/web/package
 #   make deb        build Debian packages in build/deb
+#   make reproducible  build them once more under other conditions, and compare the bytes
+#   make image      build a container image of the model server, build/xcvm-server.tar
 #   make bench-web  compare the npm package with onnxruntime-web in Node and Chromium
 #   make clean      remove build/ and demo/
 
@@ -29,6 +31,8 @@ TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format cl
 WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian
+IMAGE_PACKAGES = curl libdeflate-tools skopeo
+REPRODUCIBLE_PACKAGES = diffoscope-minimal disorderfs faketime libdeflate-tools locales
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
 	zlib1g-dev:arm64 libpcre2-dev:arm64 check:arm64
 
@@ -98,6 +102,15 @@ deb:
 	@scripts/install-packages.sh $(DEB_PACKAGES)
 	@scripts/debian.sh build build/deb
 
+reproducible: deb
+	@scripts/install-packages.sh $(REPRODUCIBLE_PACKAGES)
+	@scripts/reproducible.sh build/deb build/deb-again
+
+image: deb
+	@scripts/install-packages.sh $(IMAGE_PACKAGES)
+	@scripts/image.sh build build/deb build/xcvm-server.tar
+	@scripts/image.sh check build/xcvm-server.tar
+
 size: build
 	@scripts/size.sh build/release
 
@@ -115,4 +128,4 @@ bench-web: web
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs generated size python web bench-web deb clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs generated size python web bench-web deb reproducible image clean
