@@ -441,7 +441,80 @@ def int_that_becomes_a_float(n):
 CALLS = [(1,), (0,), (2,), (3,), (5,), (8,), (-1,)]
 ARRAYS = [(np.arange(4.0), n) for n in (1, 0, 2, 3, 6)]
 PAIRS = [(1, 1), (0, 0), (0, 1), (1, 0), (0, 2), (3, 2)]
+def either_dict(a, b):
+    """Views and copies of the dict that a name has on the path that was taken."""
+    d, e = {"x": a, "y": b}, {"x": b, "y": 3}
+    if a > b:
+        d = e
+    total = 0
+    for name, value in d.items():
+        total = total * 2 + value
+        if value == 3:
+            e["x"] = 9
+    third = d if a < 4 else None
+    return total, list(d.keys()), {n: v + 1 for n, v in d.items()}, {**d, "q": 1}, dict(**d), {**third}
+
+
+def merged_in_place(a, b):
+    """A dict that has other keys on another path, and a list that is repeated by a number or nothing."""
+    d, e = {"x": a}, {"y": b, "x": 3}
+    if a > b:
+        d, e["z"] = e, a
+    d |= {"q": 5} if b > 1 else {"x": 7}
+    times = None if b > 5 else 2
+    found = [a, b]
+    found *= times
+    return d, e, found
+
+
+def assigned_slices(a, b):
+    """Slices of a list of run-time length, or with run-time bounds."""
+    first = [a, b, 1, 2]
+    if a > 1:
+        first.append(7)
+    first[a:b] = [9, 8, 7]
+    first[-1:] = first[:a]
+    first[2:1] = [4]
+    return first
+
+
+def first_of_some(a, b):
+    """The first item that a generator has, a default, or StopIteration."""
+    found = [a, b, 1]
+    return next((v for v in found if v > a), None), next(iter(found)), next(v * 2 for v in found), next(v for v in found if v > 1)
+
+
+def raised_by_an_item(a, b):
+    """Functions of items that are computed when they are asked for end with the exception of an item."""
+    found = [a]
+    for i in range(b):
+        found.append(a - i - 1)
+
+    def attempt(use):
+        try:
+            return use(12 // v for v in found)
+        except ZeroDivisionError:
+            return -1
+
+    uses = [list, sum, max, lambda items: any(v > 3 for v in items), lambda items: [*map(abs, items)], lambda items: 12 in items, next]
+    return [attempt(use) for use in uses]
+
+
+def shape_of_a_changed_array(x, n):
+    """A change of elements in a loop keeps the sizes known."""
+    y = x + 0
+    for k in range(n):
+        y[1:] = y[:-1] * 0.5 + k
+    return y.tolist(), len(y), [row * 2 for row in y]
+
+
 CASES = [
+    (either_dict, [(1, 2), (2, 1), (5, 6), (6, 5), (3, 1), (1, 3)]),
+    (raised_by_an_item, [(5, 1), (1, 0), (1, 1), (2, 4), (0, 0), (0, 2)]),
+    (merged_in_place, [(1, 2), (2, 1), (1, 1), (3, 2), (6, 7)]),
+    (assigned_slices, [(1, 2), (0, 3), (3, 1), (-2, 9), (9, 9), (-9, -1)]),
+    (first_of_some, [(1, 2), (0, 3), (3, 1), (-2, 0), (1, 1)]),
+    (shape_of_a_changed_array, ARRAYS),
     (two_names_in_a_branch, CALLS),
     (two_names_on_both_sides, CALLS),
     (crossed_names, CALLS),

@@ -150,6 +150,29 @@ class Decoder(nn.Module):
         return torch.stack(scores, 1), y
 
 
+class States(nn.Module):
+    """States that are None at first, in lists that are stacked. The last list has None on some paths."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.GRUCell(5, 5), nn.GRUCell(5, 5)])
+        self.net = nn.RNN(5, 5)
+
+    def forward(self, x, n: int):
+        states, every, some, h = [None, None], [], [], None
+        for i in range(n):
+            y = x
+            for k, cell in enumerate(self.cells):
+                states[k] = y = cell(y, states[k])
+            every.append(states[-1])
+            _, h = self.net(y[None], h)
+            some.append(None if i == 1 else y)
+        if n == 0:
+            return x
+        some[0] = x
+        return torch.stack(every, 1), torch.cat(states, 0), h, torch.cat(some)
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -219,6 +242,7 @@ def modules():
     return [
         (Chain().eval(), [(X, 0), (X * 2, 3)]),
         (Decoder().eval(), [(E, 1), (E, 5)]),
+        (States().eval(), [(E[0], 1), (E[0], 0), (E[0], 2), (E[0], 4)]),
         (Recurrent().eval(), [(torch.randn(2, 7, 8),)]),
         (Packed("LSTM", batch_first=True, bidirectional=True).eval(), [(E, n, torch.ones(4, 2, 4)) for n in lengths]),
         (Packed("GRU").eval(), [(E.transpose(0, 1), n, torch.ones(2, 2, 4)) for n in lengths[:2]]),

@@ -1,14 +1,16 @@
-"""Random programs, compared with CPython: python random_programs.py [COUNT] [SEED].
+"""Random programs, compared with CPython: python random_programs.py [COUNT] [SEED] [PROCESSES].
 
-Each program has if, while, for, break, continue, return, try, lists, lists in lists, dicts, objects, closures, aliases, None, and
-numbers that turn from int to float, up to depth 4. It is compiled from its source and run for several inputs. Results and exceptions must be those of
-CPython. Programs that the compiler refuses are counted with their reasons.
+Each program has if, while, for, break, continue, return, try, lists, lists in lists, dicts, objects, closures, generators, comprehensions,
+slices, arrays and their views, aliases, None, and numbers that turn from int to float, up to depth 4. It is compiled from its source and run
+for several inputs. Results and exceptions must be those of CPython. Programs that the compiler refuses are counted with their reasons.
 """
 
 import collections
+import concurrent.futures
 import importlib.util
 import os
 import random
+import signal
 import sys
 import tempfile
 
@@ -66,8 +68,13 @@ class Writer:
             return f"sum({self.pick('l0', 'l1', 'rows[1]', 'd.values()', '[v % 7 for v in l0]', '(v for v in l1 if v > 0)')})"
         if r < 0.96:
             return self.pick("t0[0]", "t0[1]", "d.get('z', i1)", "(o0.v if o0 is not None else i1)", "(rows[0][0] if rows[0] else 0)")
-        if r < 0.97:
+        if r < 0.965:
             return f"fact({self.pick('3', '4', 'len(t0)')})"
+        if r < 0.98:
+            return self.pick(
+                "s0.total", "len(s0)", "s0.mean", "s0[-1]", "fs[1](i0)", "w0", "l0[::2].count(1)", "sum(v for v in some(i0, i1))",
+                "sum(u * v for u in l0[:2] for v in l1[-2:] if u != v) % 31", "len([1 for r in rows for v in r if v > i0])", f"scale(k=i0)({self.pick('2', 'i1')})",
+            )  # fmt: skip
         return f"{self.pick('min', 'max')}({self.number(level + 1)}, {self.number(level + 1)})"
 
     def small(self):
@@ -95,6 +102,8 @@ class Writer:
             return self.pick("l0", "l1", "not l0", "l0 is l1", "rows[0] is l0", "rows[0] is rows[1]", "p.l is q.l", "p is q")
         if r < 0.92:
             return self.pick("'z' in d", "i0 in l0", "m0 in (1, 2, None)", "l0 == l1", "any(v > 3 for v in l1)", "all(l0)")
+        if r < 0.95:
+            return self.pick("(w0 := i0 + 1) > i1", "i0 < (w0 := i1 * 2) < 9", "x0[0] > i1", "x0.sum() > 3", "0 < i0 != i1 <= 5 > i2", "0 in l0[1:3]", "bool(s0)")
         return f"n0 > {self.number(2)}"
 
     def statement(self, depth, nesting):
@@ -121,7 +130,7 @@ class Writer:
             self.line(depth, f"for {name} in range({self.pick(self.small(), '3', '2', '10', f'1, {self.small()}', f'{self.small()}, 0, -1')}):")
             self.loop(depth, nesting, name)
         elif r < 0.8:
-            items = self.pick("list(l0)[:5]", "l1[:3]", "[a, b, i0]", "reversed([1, a, 3])", "sorted(l0)[:4]", "d.values()", "l1[-2:]", "set([1, 2])")
+            items = self.pick("some(i0, i1)", "l0[::-2][:3]", "[u for u in l1 if u > 0][:3]", "list(l0)[:5]", "l1[:3]", "[a, b, i0]", "reversed([1, a, 3])", "sorted(l0)[:4]", "d.values()", "l1[-2:]", "set([1, 2])")
             self.line(depth, f"for {name} in {items}:")
             self.loop(depth, nesting, name)
         elif r < 0.84:
@@ -129,6 +138,9 @@ class Writer:
             self.loop(depth, nesting, f"{name} + v{name}")
         elif r < 0.95:
             self.line(depth, f"{name} = {self.pick('0', self.small())}")
+            if self.random.random() < 0.2:
+                self.line(depth, f"while ({name} := {name} + 1) < {self.random.randint(2, 6)}:")
+                return self.loop(depth, nesting, name)
             self.line(depth, f"while {name} < {self.random.randint(1, 6)}{self.pick('', f' and {self.condition(2)}')}:")
             self.line(depth + 1, f"{name} += 1")
             self.loop(depth, nesting, name)
@@ -144,7 +156,34 @@ class Writer:
                 self.line(depth, "finally:")
                 self.line(depth + 1, "i2 += 1")
 
+    def array(self, depth):
+        """Write a change in place, a view, or another name of an array."""
+        number = self.pick("i0", "n0", "i1 % 7", "c", "2", "x0[1]", "y0[-1]")
+        self.line(depth, self.pick(
+            f"x0[{self.pick('0', '-1', 'i0 % 4', '1:3', '::2', '::-1', '-2:', 'i1 % 3:', 'x0 > 1', '[0, 2]')}] = {number}",
+            f"x0[{self.pick('1', 'i0 % 4', '1:3', '::3', ':i1 % 4')}] {self.pick('+', '-', '*')}= {self.pick('i0 % 5', 'c', '2')}",
+            f"y0 = x0[{self.pick('1:', '::2', '::-1', ':-1')}]", "y0[0] = i0 % 9", "y0 += 1", "y0 = x0", "y0 = x0.copy()", "x0 = y0 * 1",
+            "x0 = x0 + 1", "z0[i0 % 2] = x0[:3]", "z0[:, 1] += c", "z0[0], i1 = 1, i0", "r0 = z0[1]", "r0 += 1", "r0[i1 % 3] = 4",
+            "z0[1, 1:] = z0[0, :2]", "x0[:3] += z0[0]", "z0.T[0] = 2", "z0 = z0[::-1] + 0",
+        ))  # fmt: skip
+
+    def more(self, depth):
+        self.line(depth, self.pick(
+            f"s0.add({self.number(1)})", "s0 = s0.add(1).add(i0)", "s0 = Sums()", "s0[0] = i1", "s0.items = l0", "l0 = s0.items", "s0 += i0 % 7", "s1 = s0", "s1.add(2)",
+            "l0 = l0[::-1]", "l1 = l0[1::2]", "l1 = l0[-3:-1]", "l0 = l1[:-1] + [i1]", "l1[:1] = [i0, i1]", "l1[len(l1):] = l0[:2]",
+            "l1 = [u + v for u in l0[:3] for v in l1[:2] if u < v or v > 2]", "rows = [[v + 1 for v in r[:3]] for r in rows]", "d = {k: v + i0 for k, v in d.items()}",
+            "l1 = [v if v > 0 else -v for v in l0 if v != i0 if v < 50]", "l0 = list(some(i0, i1))", "l1 = [w0 := v + 1 for v in l0[:2]]",
+            "fs[0] = fs[1]", "fs = [add, step]", "fs = [lambda v, k=k: v + k for k in range(2)]", f"i1 = fs[0]({self.number(1)})", "f0 = scale(k=i1)",
+            "i0, *l1 = [i1, i0, 3]", "(i0, i1), w0 = (i1, 2), i0", "d |= {'x': i0}", "i2 += find(l0, i0)", "i1 = find(rows[0], 1)", "l0 = sorted(l1)[:4]", "w0 = (i1 := i1 + 1)",
+            "m0 = next((v for v in l0 if v > i0), None)", "i1 = d.setdefault('x', 2)", "l0[1:] = l1[:2]", "l0 = [*l0[:2], *l1[:2]]", "d = {**d, 'x': i1}",
+        ))  # fmt: skip
+
     def simple(self, depth, nesting):
+        r = self.random.random()
+        if r < 0.04:
+            return self.array(depth)
+        if r < 0.14:
+            return self.more(depth)
         r = self.random.random()
         if r < 0.2:
             self.line(depth, f"{self.pick('i0', 'i1', 'i2')} {self.pick('=', '+=', '-=')} {self.number()}")
@@ -215,6 +254,17 @@ class Writer:
             self.statement(depth, nesting)
 
     def program(self):
+        self.line(0, "import numpy as np")
+        self.line(0, "class Sums:\n    def __init__(self):\n        self.items = [1]\n        self.total = 0")
+        self.line(1, "def add(self, v):\n        self.items.append(v % 13)\n        self.total += v % 13\n        return self")
+        self.line(1, "def __iadd__(self, v):\n        self.add(v)\n        return self\n    def __len__(self):\n        return len(self.items)")
+        self.line(1, "def __getitem__(self, i):\n        return self.items[i] if self.items else 0")
+        self.line(1, "def __setitem__(self, i, v):\n        if self.items:\n            self.items[i] = v")
+        self.line(1, "@property\n    def mean(self):\n        return self.total / max(1, len(self))")
+        self.line(0, "class More(Sums):\n    def add(self, v):\n        if v > 3:\n            self.total -= 1\n        return super().add(v)")
+        self.line(0, "def some(u, v):\n    yield u % 5\n    if u > v:\n        yield v % 7\n    for j in range(2):\n        yield u + j")
+        self.line(0, "def scale(*, k=2):\n    def times(v):\n        nonlocal k\n        k = (k + 1) % 11\n        return v * k % 101\n    return times")
+        self.line(0, "def find(xs, v):\n    for i, x in enumerate(xs):\n        for y in xs[:2]:\n            if x + y == v:\n                return i\n            if y > 50:\n                break\n        else:\n            continue\n        return -2\n    return -1")
         self.line(0, "class Pair:")
         self.line(1, "def __init__(self, v):\n        self.v = v\n        self.l = [v]")
         self.line(1, "def twice(self):\n        self.v = (self.v * 2) % 101\n        return self.v")
@@ -231,10 +281,13 @@ class Writer:
         self.line(1, "total = 0")
         self.line(1, "def add(v):\n        return v + a")
         self.line(1, "def step(v):\n        nonlocal total\n        total = (total + v) % 1009\n        return total")
-        self.line(1, "f0 = add")
+        self.line(1, "f0 = add\n    fs = [add, lambda v: v - 1]\n    w0 = 0\n    s0 = " + self.pick("Sums()", "More()") + "\n    s1 = " + self.pick("s0", "Sums()"))
+        self.line(1, "x0 = np.array([1.0, 2.0, a, c])\n    y0 = " + self.pick("x0", "x0[1:]", "x0.copy()"))
+        self.line(1, "z0 = np.zeros((2, 3)) + b\n    r0 = " + self.pick("z0[0]", "z0[1].copy()"))
         for _ in range(self.random.randint(3, 7)):
             self.statement(1, 0)
-        self.line(1, "return i0, i1, i2, n0, m0, l0, l1, rows, d, e, total, b0, p.v, q.v, p.l, q.l, t0, f0(1), None if o0 is None else o0.v")
+        self.line(1, "return i0, i1, i2, n0, m0, l0, l1, rows, d, e, total, b0, p.v, q.v, p.l, q.l, t0, f0(1), None if o0 is None else o0.v, "
+                     "w0, s0.items, s0.total, s1.total, fs[0](1), x0, y0, z0, r0")
         return "\n".join(self.lines) + "\n"
 
 
@@ -256,6 +309,8 @@ def outcome(function, arguments):
 
 
 def overflows(value):
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return any(map(overflows, value))
     if isinstance(value, dict):
@@ -264,6 +319,8 @@ def overflows(value):
 
 
 def same(a, b):
+    if hasattr(a, "tolist") and hasattr(b, "tolist"):
+        a, b = a.tolist(), b.tolist()
     if isinstance(a, (list, tuple)) and type(a) is type(b):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -295,15 +352,34 @@ def compare(seed, directory):
     return "same"
 
 
-def main(count=200, seed=0):
+SECONDS = 120
+
+
+def hangs(number, frame):
+    raise TimeoutError(f"the program is not compiled and run after {SECONDS} s")
+
+
+def main(count=200, seed=0, processes=1):
+    """Return the programs that are wrong, with their numbers, and the reasons of those that are refused."""
     reasons = collections.Counter()
     wrong = []
+    if processes > 1:
+        # Small parts, so that the processes end together.
+        parts = [(min(50, seed + count - first), first) for first in range(seed, seed + count, 50)]
+        with concurrent.futures.ProcessPoolExecutor(processes) as pool:
+            for failed, refused in pool.map(main, *zip(*parts)):
+                wrong += failed
+                reasons.update(refused)
+        return wrong, reasons
     with tempfile.TemporaryDirectory() as directory:
+        signal.signal(signal.SIGALRM, hangs)
         for number in range(seed, seed + count):
+            signal.alarm(SECONDS)
             try:
                 found = compare(number, directory)
             except Exception as error:
                 found = f"wrong: {type(error).__name__}: {str(error)[:200]}"
+            signal.alarm(0)
             if found.startswith("wrong"):
                 wrong.append((number, found))
             elif found != "same":

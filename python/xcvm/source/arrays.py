@@ -11,6 +11,7 @@ from .errors import NeedsConstant, PythonError, Refusal
 from .graph import GraphValue
 from .statements import Statements
 from .templates import CATEGORY
+from .templates import ArrayOf, NumberOf
 from .values import (
     NUMBER_DTYPES,
     Array,
@@ -91,6 +92,30 @@ class Arrays(Statements):
         if kind == "NumberOf" and dtype is None:
             at = self.cast(at, self.default_dtype(sequence.item.kind, library or self.library))
         return at
+
+    def array_sequence(self, contents: Value, library: str = "") -> GraphValue:
+        """Return the arrays of a list of run-time length. Raises the program's TypeError where an item is no array."""
+        sequence = self.as_sequence(contents)
+        if isinstance(sequence.item, (ArrayOf, NumberOf)):
+            return sequence.parts[0]
+        frame = self.new_object("frame").object
+        self.heap.write(frame, "made", Tuple((), list))
+
+        def go(index: GraphValue) -> GraphValue:
+            item = self.array(self.tensor(self.sequence_item(sequence, index), None, library), library)
+
+            def add() -> None:
+                made = self.heap.read(frame, "made") or Tuple((), list)
+                self.heap.write(frame, "made", self.concatenated(made, Tuple((item,), list)))
+
+            self.when_normal(add)
+            return self.constant(True)
+
+        self.run_items(self.op("SequenceLength", sequence.parts[0]), go)
+        found = self.as_sequence(self.heap.read(frame, "made") or Tuple((), list))
+        if not isinstance(found.item, ArrayOf):
+            self.refuse("the items of this list are arrays on some paths only, in a way that a program cannot tell apart")
+        return found.parts[0]
 
     def stack_sequence(self, sequence: GraphValue, axis: int) -> GraphValue:
         dims = [d if isinstance(d, int) else 0 for d in sequence.type.dims or ()]

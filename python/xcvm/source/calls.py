@@ -430,7 +430,10 @@ class Calls(Operators):
         for item in (*arguments, *keywords.values()):
             if not isinstance(item, Text):
                 self.usable(item)
-        if self.endings() != frozenset([NORMAL]) and not (isinstance(function, Const) and any(function.value is one for one in ITERATIONS)):
+        if isinstance(function, Choice) and not arguments and not keywords and self.is_dict_view(function):
+            return self.chosen_view(function)
+        pure = self.is_dict_view(function) or isinstance(function, Const) and any(function.value is one for one in ITERATIONS)
+        if self.endings() != frozenset([NORMAL]) and not pure:
             # An earlier part of the statement may have raised.
             return self.split_ending(frozenset([NORMAL]), lambda: self.call(function, arguments, keywords), lambda: UNDEFINED)
         if isinstance(function, Choice):
@@ -481,6 +484,34 @@ class Calls(Operators):
         if row is None:
             raise Refusal(f"the method '{method.name}' of {self.describe(owner)} is not supported")
         return self.call_row(row, [owner, *arguments], keywords, method.name)
+
+    def is_dict_view(self, function: Value) -> bool:
+        """Tell whether a value is keys(), values() or items() of a dict, on every path."""
+        if isinstance(function, Choice):
+            return self.is_dict_view(function.yes) and self.is_dict_view(function.no)
+        if not isinstance(function, NativeMethod) or function.name not in ("keys", "values", "items"):
+            return False
+        return isinstance(function.owner, Reference) and function.owner.object.cls is dict
+
+    def chosen_view(self, function: Choice) -> Iteration:
+        """Return a view of the dict that a name has on the path that was taken."""
+
+        def length() -> Value:
+            return self.each(function, lambda one: self.length(one.owner))  # type: ignore[attr-defined]
+
+        def items() -> Iteration:
+            return self.iterate(self.each(function, lambda one: self.new_list(self.items_of(self.call(one, [], {})))))
+
+        def renew() -> Iteration:
+            made = self.sized_iteration(length, items)
+            made.renew = renew
+            return made
+
+        return renew()
+
+    def sized_iteration(self, length: Callable[[], Value], items: Callable[[], Iteration]) -> Iteration:
+        """Return an iteration over items that are computed in each round. Their number must not change."""
+        raise NotImplementedError
 
     def method_class(self, owner: Value) -> Any:
         if method_owner := (owner.object.cls if isinstance(owner, Reference) else None):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 from collections.abc import Callable, Sequence as Items
 from contextlib import contextmanager
 from collections.abc import Iterator
@@ -206,6 +207,11 @@ class Core:
         operands = list(inputs)
         while operands and operands[-1] is None:
             operands.pop()
+        if name in ("Shape", "Size") and operands[0] is not None and not operands[0].type.sequence:
+            dims = operands[0].type.dims
+            part = None if dims is None else dims[slice(attributes.get("start", 0), attributes.get("end"))]
+            if part is not None and all(isinstance(size, int) for size in part):
+                return self.ints(part) if name == "Shape" else self.constant(math.prod(part), "i64")
         key = None
         if name not in _RANDOM:
             key = (name, tuple(map(id, operands)), count, tuple(sorted((k, repr(v)) for k, v in attributes.items())))

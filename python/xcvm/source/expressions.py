@@ -246,12 +246,28 @@ class Expressions(Calls):
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            value = self.settle(value)
-            if not isinstance(value, Reference) or value.object.cls is not dict:
-                raise PythonError(TypeError("argument after ** must be a mapping"))
-            entries = self.entries(value)
+            entries = self.mapping(value)
             keywords.update(zip(entries.keys, entries.values))
         return self.call(function, arguments, keywords)
+
+    def mapping(self, value: Value) -> Entries:
+        """Return what ** adds: the entries of a dict."""
+
+        def copy(one: Value) -> Value:
+            self.usable(one)
+            if not isinstance(one, Reference) or one.object.cls is not dict:
+                raise PythonError(TypeError(f"'{self.type_name(one)}' object is not a mapping"))
+            entries = self.entries(one)
+            return self.new_dict(entries.keys, entries.values)
+
+        value = self.settle(value)
+        if isinstance(value, Choice):
+            value = self.each(value, copy)
+            self.usable(value)
+        else:
+            copy(value)
+        assert isinstance(value, Reference)
+        return self.entries(value)
 
     def current_super(self) -> Value:
         scope: Scope | None = self.scope
@@ -296,10 +312,7 @@ class Expressions(Calls):
         made: dict[Any, Value] = {}
         for key, part in zip(node.keys, node.values):
             if key is None:
-                other = self.settle(self.eval(part))
-                if not isinstance(other, Reference):
-                    raise PythonError(TypeError("argument after ** must be a mapping"))
-                entries = self.entries(other)
+                entries = self.mapping(self.eval(part))
                 made.update(zip(entries.keys, entries.values))
             else:
                 name = self.key_of(self.eval(key))
@@ -573,26 +586,31 @@ class Expressions(Calls):
 
     def entries_iteration(self, value: Reference, items: Callable[[], tuple[Value, ...]]) -> Iteration:
         """Return an iteration over what a function makes of the entries of a dict or set, which must keep its size."""
-        length = self.length(value)
-
-        def check() -> Value:
-            same = self.truth_of(self.compare("==", self.length(value), length))
-            self.when_normal(lambda: (self.branch(same, lambda: NONE, self._size_error), None)[1])
-            return length
-
         try:
             inner = self.known_iteration(items())
-            inner.step = check
+            inner.step = self.size_check(lambda: self.length(value), self.length(value))
         except Undecided:
-            source = self.iterate(self.narrowed_items(items))
-
-            def item(index: Value) -> Value:
-                # Values are those at the time of the round.
-                check()
-                return self.iterate(self.narrowed_items(items)).item(index)
-
-            inner = Iteration(length, item, source.unroll, check)
+            inner = self.sized_iteration(lambda: self.length(value), lambda: self.iterate(self.narrowed_items(items)))
         return inner
+
+    def size_check(self, length: Callable[[], Value], first: Value) -> Callable[[], Value]:
+        def check() -> Value:
+            same = self.truth_of(self.compare("==", length(), first))
+            self.when_normal(lambda: (self.branch(same, lambda: NONE, self._size_error), None)[1])
+            return first
+
+        return check
+
+    def sized_iteration(self, length: Callable[[], Value], items: Callable[[], Iteration]) -> Iteration:
+        first = length()
+        check = self.size_check(length, first)
+
+        def item(index: Value) -> Value:
+            # Values are those at the time of the round.
+            check()
+            return items().item(index)
+
+        return Iteration(first, item, items().unroll, check)
 
     def _size_error(self) -> Value:
         raise PythonError(RuntimeError("dictionary changed size during iteration"))
@@ -669,7 +687,7 @@ class Expressions(Calls):
 
         if iteration.length is None:
             self.refuse("an iteration without end cannot become a list")
-        self.run_loop(self.number_value(iteration.length, "i64"), self.constant(True), go)
+        self.run_items(self.number_value(iteration.length, "i64"), go)
         return self.heap.read(frame, "made") or Tuple((), list)
 
     # ---- Items ----
@@ -817,6 +835,17 @@ class Expressions(Calls):
         made = Sequence(parts, sequence.item)
         return self.new_list(made) if is_list else self.as_tuple(made)
 
+    def spliced(self, contents: Value, index: Slice, new: Value) -> Value:
+        """Return contents of a list with a slice replaced."""
+        if self.constant_of(index.step, "step of a slice") not in (None, 1):
+            raise NeedsConstant("a slice with a step of a list of run-time length cannot be assigned")
+        bounds = [self.number(self.number_value(b, "i64"), "int") if isinstance(b, Array) else b for b in (index.start, index.stop)]
+        length = self.length(contents)
+        start, stop = self.clamped(bounds[0], length, Const(0)), self.clamped(bounds[1], length, length)
+        stop = self.number(self.op("Max", self.number_value(start, "i64"), self.number_value(stop, "i64")), "int")
+        head, tail = (self.contents(self.list_slice(contents, part, True)) for part in (Slice(NONE, start, NONE), Slice(stop, NONE, NONE)))  # type: ignore[arg-type]
+        return self.concatenated(self.concatenated(head, new), tail)
+
     def clamped(self, bound: Value, length: Value, default: Value) -> Value:
         """Return a bound of a slice as Python counts it, between 0 and the length."""
         if isinstance(bound, Const) and bound.value is None:
@@ -863,9 +892,13 @@ class Expressions(Calls):
     def set_list_item(self, value: Reference, index: Value, new: Value) -> None:
         contents = self.contents(value)
         if isinstance(index, Slice):
+            new = self.contents_of(new)
+            known = isinstance(contents, Tuple) and isinstance(new, Tuple)
+            if not known or not all(isinstance(bound, Const) for bound in (index.start, index.stop)):
+                self.heap.write(value.object, ITEMS, self.spliced(contents, index, new))
+                return
+            assert isinstance(contents, Tuple)
             bounds = slice(*[self.constant_of(bound, "bound") for bound in (index.start, index.stop, index.step)])
-            if not isinstance(contents, Tuple):
-                raise NeedsConstant("a slice of a list of run-time length cannot be assigned")
             items = list(contents.items)
             try:
                 items[bounds] = self.items_of(new)

@@ -614,6 +614,19 @@ class Flow(Core):
         """Run something on the paths on which the block has not ended."""
         self.split_ending(frozenset([NORMAL]), lambda: (run(), Const(None))[1], lambda: Const(None))
 
+    def loop_round(self, body: Callable[[], None], test: Callable[[], GraphValue]) -> GraphValue:
+        """Run a round of a Loop and return whether another follows."""
+        raise NotImplementedError
+
+    def run_items(self, trips: GraphValue, run: Callable[[GraphValue], GraphValue]) -> None:
+        """Record a loop over items. It ends with the exception of a round that raises."""
+
+        def go(index: GraphValue) -> GraphValue:
+            found: list[GraphValue] = []
+            return self.loop_round(lambda: found.append(run(index)), lambda: found[0])
+
+        self.run_loop(trips, self.constant(True), go)
+
     def run_loop(self, trips: GraphValue | None, first: GraphValue, run: Callable[[GraphValue], GraphValue]) -> None:
         """Record a loop. `run` interprets a round and returns whether to go on.
 

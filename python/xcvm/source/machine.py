@@ -119,7 +119,7 @@ class Machine(Arrays):
             self.heap.write(frame.object, "total", step(before, self.sequence_item(sequence, index)))
             return self.constant(True)
 
-        self.run_loop(self.op("SequenceLength", sequence.parts[0]), self.constant(True), go)
+        self.run_items(self.op("SequenceLength", sequence.parts[0]), go)
         return self.heap.read(frame.object, "total") or NONE
 
     def first_with(self, iterable: Value, wanted: bool) -> Value:
@@ -152,7 +152,7 @@ class Machine(Arrays):
             self.heap.write(frame.object, "found", self.number(at, "bool"))
             return self.negation(at)
 
-        self.run_loop(self.number_value(length, "i64"), self.constant(True), go)
+        self.run_items(self.number_value(length, "i64"), go)
         at = self.truth_of(self.heap.read(frame.object, "found") or FALSE)
         return self.number(at if wanted else self.negation(at), "bool")
 

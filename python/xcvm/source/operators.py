@@ -480,6 +480,8 @@ class Operators(Flow):
 
     def repeated(self, value: Value, count: Value, is_list: bool) -> Value:
         contents = self.items_value(value)
+        if isinstance(count, Const) and self.kind_of(count) not in ("int", "bool"):
+            raise PythonError(TypeError(f"can't multiply sequence by non-int of type '{self.type_name(count)}'"))
         if isinstance(count, Const) and isinstance(contents, Tuple):
             if len(contents.items) * count.value > MOST_ITEMS:
                 self.refuse(f"a list of more than {MOST_ITEMS} items cannot be compiled", "Use an array")
@@ -495,7 +497,7 @@ class Operators(Flow):
             self.heap.write(frame.object, "made", self.concatenated(made, contents))
             return self.constant(True)
 
-        self.run_loop(trips, self.constant(True), go)
+        self.run_items(trips, go)
         made = self.heap.read(frame.object, "made")
         assert made is not None
         return self.new_list(made) if is_list else self.as_tuple(made)
@@ -715,7 +717,7 @@ class Operators(Flow):
                 self.heap.write(frame.object, "equal", equal)
                 return self.truth_of(equal)
 
-            self.run_loop(self.op("SequenceLength", x.parts[0]), self.constant(True), go)
+            self.run_items(self.op("SequenceLength", x.parts[0]), go)
             return self.heap.read(frame.object, "equal") or FALSE
 
         same_length = self.truth_of(self.compare("==", self.length(x), self.length(y)))
@@ -755,6 +757,11 @@ class Operators(Flow):
                 low = self.compare(">=", item, Const(container.value.start))
                 return self.all_of([low, self.compare("<", item, Const(container.value.stop))])
             container = self.items_value(container)
+        if isinstance(container, Iteration) and container.once is not None and container.length is not None:
+            # Items after the one that is found are not computed.
+            source = self.iterate(container)
+            equal = lambda index: self.compare("==", item, source.item(index))  # noqa: E731
+            return self.first_with(Iteration(source.length, equal, source.unroll, source.step), True)
         if isinstance(container, Reference) and container.object.cls in (dict, set):
             if isinstance(item, Choice):
                 return self.each(item, lambda v: self.contains(v, container))
@@ -801,7 +808,7 @@ class Operators(Flow):
             self.heap.write(frame.object, "found", self.number(at, "bool"))
             return self.negation(at)
 
-        self.run_loop(self.op("SequenceLength", contents.parts[0]), self.constant(True), go)
+        self.run_items(self.op("SequenceLength", contents.parts[0]), go)
         return self.heap.read(frame.object, "found") or FALSE
 
     def key_of(self, value: Value) -> Any:

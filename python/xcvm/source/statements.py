@@ -300,15 +300,24 @@ class Statements(Expressions):
             if symbol == "+":
                 made_contents = self.concatenated(contents, self.contents_of(value))
             elif symbol == "*":
+                value = self.settle(value)
+                if isinstance(value, Choice):
+                    return self.each(value, lambda times: self.in_place(symbol, old, times))
                 made_contents = self.contents(self.repeated_list(old, value))
             else:
                 raise PythonError(TypeError(f"unsupported operand type(s) for {symbol}="))
             self.heap.write(old.object, ITEMS, made_contents)
             return old
         if isinstance(old, Reference) and old.object.cls in (dict, set):
-            made_object = self.binary(symbol, old, value)
-            assert isinstance(made_object, Reference)
-            self.heap.write(old.object, DICT, self.entries(made_object))
+            owner = old.object
+
+            def store(made: Value) -> Value:
+                assert isinstance(made, Reference)
+                self.heap.write(owner, DICT, self.entries(made))
+                return NONE
+
+            # The keys may depend on the path.
+            self.each(self.binary(symbol, old, value), store)
             return old
         if isinstance(old, Reference):
             from .operators import DUNDER

@@ -822,7 +822,7 @@ def _n_step(m: M, link: Reference, states: list[Value], xs: Value, kind: str, bo
     if isinstance(known, Tuple):
         lengths = m.sizes([m.dimension(m.tensor(item), 0) for item in known.items])
     else:
-        lengths = m.op("SequenceLengths", m.as_sequence(known).parts[0])
+        lengths = m.op("SequenceLengths", m.array_sequence(known))
     at = m.op("Transpose", padded(m, xs, None, Const(0), C), perm=[1, 0, 2])
     directions = 2 if both else 1
     starts = [None if is_none(m.settle(s)) else m.tensor(s) for s in states]

@@ -129,8 +129,7 @@ def concat(m: M, values: Value, axis: Value, library: str) -> Array:
     if not isinstance(contents, Tuple):
         if not m.is_list(contents):
             return concat(m, m.new_list(m.contents_of(values)), axis, library)
-        sequence = m.as_sequence(contents)
-        first = sequence.parts[0]
+        first = m.array_sequence(contents, library)
         rank = len(first.type.dims or ())
         number = m.axis(axis, rank)
         dims = [d if isinstance(d, int) else 0 for d in first.type.dims or ()]
@@ -152,8 +151,7 @@ def stack(m: M, values: Value, axis: Value, library: str) -> Array:
     if not isinstance(contents, Tuple):
         if not m.is_list(contents):
             return stack(m, m.new_list(m.contents_of(values)), axis, library)
-        sequence = m.as_sequence(contents)
-        return m.array(m.stack_sequence(sequence.parts[0], m.constant_of(axis, "axis")), library)
+        return m.array(m.stack_sequence(m.array_sequence(contents, library), m.constant_of(axis, "axis")), library)
     items = [m.array(m.tensor(item), library) for item in contents.items]
     if not items:
         raise PythonError(RuntimeError("stack expects a non-empty list of arrays"))
@@ -181,7 +179,7 @@ def padded(m: M, sequences: Value, length: int | None, fill: Value, library: str
                     part = m.op("Pad", part, m.ints([0] * rank + [size - own] + [0] * (rank - 1)), value, mode="constant")
                 rows.append(m.op("Unsqueeze", part, m.ints([0])))
             return m.op("Concat", *rows, axis=0) if len(rows) > 1 else rows[0]
-    sequence = m.as_sequence(contents).parts[0]
+    sequence = m.array_sequence(contents, library)
     return m.op("SequencePad", sequence, m.number_value(m.settle(fill), sequence.type.dtype), length=length or 0)
 
 

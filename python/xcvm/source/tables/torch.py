@@ -814,7 +814,7 @@ def split(m: M, tensor: Value, split_size_or_sections: Value, dim: Value = Const
         return _pieces(m, a, [(Const(i), Const(min(i + step, size.value))) for i in range(0, size.value, step)], axis)
     sizes = m.contents_of(sections)
     if not isinstance(sizes, Tuple):
-        made = m.op("SplitToSequence", at, m.stack_sequence(m.as_sequence(sizes).parts[0], 0), axis=axis)
+        made = m.op("SplitToSequence", at, m.stack_sequence(m.array_sequence(sizes, T), 0), axis=axis)
         from ..templates import ArrayOf
         from ..values import Sequence
 

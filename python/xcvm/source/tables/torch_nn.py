@@ -640,7 +640,8 @@ def _recurrent(m: M, module: Reference, input: Value, hx: Value, kind: str) -> V
     if getattr(live, "proj_size", 0):
         m.refuse("an LSTM with proj_size is not supported")
     input = m.settle(input)
-    lengths = packed = None
+    lengths: Any = None
+    packed: Any = None
     if is_packed(input):
         # Rows in order of length, as the batch sizes tell.
         packed = input
@@ -804,7 +805,8 @@ def packed_sequence(
 for _kind in ("LSTM", "GRU", "RNN"):
 
     def _module(m: M, module: Reference, input: Value, hx: Value = NONE, _kind: str = _kind) -> Value:
-        return _recurrent(m, module, input, hx, _kind)
+        # A state that is None on some paths.
+        return m.each(hx, lambda one: _recurrent(m, module, input, one, _kind))  # type: ignore[no-any-return]
 
     modules(f"torch.nn.{_kind}")(_module)
 
@@ -843,7 +845,7 @@ def _cell(m: M, module: Reference, input: Value, hx: Value, kind: str) -> Value:
 for _kind in ("LSTM", "GRU", "RNN"):
 
     def _cell_module(m: M, module: Reference, input: Value, hx: Value = NONE, _kind: str = _kind) -> Value:
-        return _cell(m, module, input, hx, _kind)
+        return m.each(hx, lambda one: _cell(m, module, input, one, _kind))  # type: ignore[no-any-return]
 
     modules(f"torch.nn.{_kind}Cell")(_cell_module)
 
