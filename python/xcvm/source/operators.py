@@ -97,6 +97,12 @@ class Operators(Flow):
         """Return the items of an iterable as contents of a list: Tuple or Sequence."""
         raise NotImplementedError
 
+    def iterate(self, value: Value) -> Iteration:
+        raise NotImplementedError
+
+    def first_with(self, iterable: Value, wanted: bool) -> Value:
+        raise NotImplementedError
+
     def array_binary(self, symbol: str, a: Value, b: Value) -> Value:
         raise NotImplementedError
 

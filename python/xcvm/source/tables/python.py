@@ -222,25 +222,6 @@ def sum_(m: M, iterable: Value, start: Value = Const(0)) -> Value:
     return m.fold(iterable, start, lambda total, item: m.binary("+", total, item))  # type: ignore[no-any-return]
 
 
-@functions("builtins.next")
-def next_(m: M, iterator: Value, *default: Value) -> Value:
-    iterator = m.settle(iterator)
-    if not isinstance(iterator, Iteration) or iterator.once is None:
-        raise PythonError(TypeError(f"'{m.type_name(iterator)}' object is not an iterator"))
-    iteration = m.consume(iterator)
-    if iteration.length is None:
-        return iteration.item(Const(0))
-
-    def end() -> Value:
-        if default:
-            return default[0]
-        raise PythonError(StopIteration())
-
-    contents = iterator.contents
-    first = lambda: iteration.item(Const(0)) if contents is None else m.item(contents, Const(0))  # noqa: E731
-    return m.branch(m.truth_of(iteration.length), first, end)  # type: ignore[no-any-return]
-
-
 @functions("builtins.any")
 def any_(m: M, iterable: Value) -> Value:
     return m.first_with(iterable, True)  # type: ignore[no-any-return]
