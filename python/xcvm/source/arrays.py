@@ -556,7 +556,28 @@ class Arrays(Statements):
                 new = self.op("Squeeze", new, self.ints(range(new_rank - rank)))
             new = self.op("Expand", new, self.op("Shape", positions))
         elements = self.op("ScatterElements", self.op("Reshape", base, flat), self.op("Reshape", positions, flat), self.op("Reshape", new, flat), axis=0)
-        return self.op("Reshape", elements, self.op("Shape", base), allowzero=1)  # type: ignore[no-any-return]
+        return self.reshape(elements, self.shape_of(base).items)
+
+    def with_rows(self, base: GraphValue, part: Value, new: GraphValue) -> GraphValue:
+        """Return `base` with rows replaced: one at a position, or those of a slice."""
+        dims = base.type.dims or ()
+        rest = self.shape_of(base).items[1:]
+        if isinstance(part, Slice):
+            rows = self.sliced(self.op("Range", self.constant(0, "i64"), self.number_value(self.dimension(base, 0), "i64"), self.constant(1, "i64")), [(0, part)])
+            sizes = (self.dimension(rows, 0), *rest)
+        else:
+            if isinstance(part, Const) and isinstance(dims[0], int) and not -dims[0] <= part.value < dims[0]:
+                raise PythonError(IndexError(f"index {part.value} is out of bounds for axis 0 with size {dims[0]}"))
+            rows = self.op("Unsqueeze", self.number_value(part, "i64"), self.ints([0]))
+            sizes = rest
+        if self.rank(new) > len(sizes):
+            # Leading ones are dropped, as both libraries do.
+            new = self.op("Squeeze", new, self.ints(range(self.rank(new) - len(sizes))))
+        if any(not isinstance(size, Const) for size in sizes) or new.type.dims != tuple(size.value for size in sizes):  # type: ignore[attr-defined]
+            new = self.op("Expand", new, self.sizes(sizes)) if sizes else new
+        if not isinstance(part, Slice):
+            new = self.op("Unsqueeze", new, self.ints([0]))
+        return self.op("ScatterND", base, self.op("Unsqueeze", rows, self.ints([1])), new)  # type: ignore[no-any-return]
 
     def set_array_item(self, value: Array, index: Value, new: Value) -> None:
         parts = self.index_parts(index)
@@ -568,6 +589,10 @@ class Arrays(Statements):
         source = self.tensor(new, at.type.dtype, value.library)
         if self.is_basic(parts):
             self.check_index(at, parts)
+            placed = self.placed(at, parts)
+            if len(placed) == 1 and placed[0][0] in ("pick", "slice") and placed[0][1] == 0:
+                self.write_array(value, self.with_rows(at, placed[0][3], source))
+                return
             positions = self.basic_index(self.positions(at), parts)
         elif len(parts) == 1 and isinstance(parts[0], Array) and self.array_type(parts[0]).dtype == "bool" and source.type.dims == ():
             mask = self.read_array(parts[0])
