@@ -13,6 +13,7 @@
 #include "vm/options.h"
 
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -304,11 +305,26 @@ static xcvm_status make_report(xcc_module *m, const figures *before, const figur
     return parameter_bytes(m, &report->parameter_bytes);
 }
 
+static xcvm_status refuse_dim(const xcc_module *m, const char *name)
+{
+    char names[300] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < m->symbol_count && length + 70 < sizeof names; i++)
+        if (m->symbols[i].name != NULL)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%.60s", length > 0 ? ", " : "",
+                                       m->symbols[i].name);
+    XCVM_FAIL(
+        m->error, INVALID_ARGUMENT,
+        "the model's inputs have no dimension named %.60s (open dimensions with a name: %s). A dimension without a "
+        "name is INPUT.AXIS, such as x.0",
+        name, length > 0 ? names : "none");
+}
+
 static xcvm_status compile_module(xcc_module *m, xcvm_sink sink, xcc_report *report)
 {
     for (size_t i = 0; i < m->options->dim_count; i++)
-        XCVM_CHECK(m->error, xcc_symbol_known(m, m->options->dims[i].name), INVALID_ARGUMENT,
-                   "the model's inputs have no dimension named %s", m->options->dims[i].name);
+        if (!xcc_symbol_known(m, m->options->dims[i].name))
+            return refuse_dim(m, m->options->dims[i].name);
     XCVM_TRY(xcc_training_form_resolve(m));
     XCVM_TRY(xcc_pair_states(m));
     figures before = {.nodes = 0}, after;

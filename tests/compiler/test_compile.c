@@ -113,7 +113,7 @@ START_TEST(fixed_dimension)
 
     options.dims = &(const xcc_dim){"M", 4};
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "no dimension named M"));
+    ck_assert_ptr_nonnull(strstr(error.message, "no dimension named M (open dimensions with a name: N)"));
     options.dims = NULL;
     ck_assert_int_eq(compile(&options, &program, NULL, &error), XCVM_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "a dimension to fix has no name");

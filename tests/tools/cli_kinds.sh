@@ -195,7 +195,7 @@ run compile model.onnx -o x.onnx
 is_refused 2 'x.onnx: the name is one of an ONNX model. Add --emit onnx, or name the program x.bin'
 run compile model.onnx -o x.c
 is_refused 2 'x.c: the name is one of C source. Add --emit c'
-for suffix in pt npz tflite json; do
+for suffix in pt npz tflite json so; do
     run compile model.onnx -o "x.$suffix"
     is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format. The output is a program"
     run compile model.onnx --emit onnx -o "x.$suffix"

@@ -309,10 +309,10 @@ int output_check_stdout(int code)
 
 int output_check_name(const char *path, const char *what)
 {
-    static const char *const others[] = {".pt",   ".pth",     ".npz",   ".npy", ".safetensors", ".tflite",
-                                         ".gguf", ".ort",     ".keras", ".h5",  ".hdf5",        ".json",
-                                         ".csv",  ".mlmodel", ".png",   ".jpg", ".svg",         ".xml",
-                                         ".zip",  ".gz",      ".tar",   ".txt", ".html",        ".py"};
+    static const char *const others[] = {".pt",  ".pth",   ".npz", ".npy",  ".safetensors", ".tflite", ".gguf",
+                                         ".ort", ".keras", ".h5",  ".hdf5", ".json",        ".csv",    ".mlmodel",
+                                         ".png", ".jpg",   ".svg", ".xml",  ".zip",         ".gz",     ".tar",
+                                         ".txt", ".html",  ".py",  ".so",   ".a",           ".o",      ".exe"};
     for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
         if (file_has_suffix(path, others[i]))
             return report_usage("%s: the suffix %s belongs to another format. The output is %s", path, others[i], what);
