@@ -17,7 +17,7 @@ export function elementsText({ data }, most) {
     return `${shown.join(' ')}${data.length > most ? ' ...' : ''}`;
 }
 
-/* Grey planes of a tensor: copies of the first ones, or null if it is none of two or more axes. Five axes of which the last
+/* Gray planes of a tensor: copies of the first ones, or null if it is none of two or more axes. Five axes of which the last
  * one is 16 are images in blocks of 16 channels. */
 export function planesOf(value) {
     if (value === null || value.items || value.dims.length < 2 || typeof value.data[0] !== 'number')
