@@ -13,7 +13,7 @@ enum {
     /* Maximum outputs of a ConvTranspose position, over all positions of the square, that fit in one block of channels.
      */
     MOST_SPREAD = 16,
-    /* A constant of more bytes is not stored twice, for products and for other uses. */
+    /* A constant of more bytes is not stored twice, for products and for other uses than lookups of rows. */
     LARGE = 1 << 20,
     /* Maximum copies of a constant, scaled by different numbers. */
     MOST_WAYS = 8
@@ -78,12 +78,16 @@ typedef struct packer {
     size_t count;     /* later values have no entry */
 } packer;
 
-/* Returns true if the constant can be replaced, because all its users would use the packed form. */
+/* Returns true if all users of the constant would use the packed form or look up rows, as an embedding whose weights
+ * are those of the last product. Exporters store such weights twice, too. */
 static bool everyone_packs(const xcc_value *w)
 {
     for (const xcc_use *u = w->users; u != NULL; u = u->next) {
         product p;
-        if (u->node == NULL || u->node->kind != XCC_INSTRUCTION || u->index != 1 || !read_product(u->node, &p))
+        if (u->node == NULL || u->node->kind != XCC_INSTRUCTION)
+            return false;
+        const bool looks_up = xcc_is(u->node, XCVM_OP_Gather) && u->index == 0;
+        if (!looks_up && (u->index != 1 || !read_product(u->node, &p)))
             return false;
     }
     return true;

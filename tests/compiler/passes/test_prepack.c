@@ -86,8 +86,17 @@ static void make_unpackable(xcc_builder *b)
                     .beta = 1));
     output(b, APPLY(MatMul, y, .a = XCC_IN(p), .b = XCC_IN(input(b, "q", XCVM_F32, 2, DIMS(6, 20)))));
     /* A large constant that another node reads unpacked. */
-    xcc_value *large = weights(b, 2, DIMS(30000, 9)), *index = must(b, xcc_scalar(b->graph, XCVM_I64, 7));
+    xcc_value *large = weights(b, 2, DIMS(30000, 9));
     output(b, APPLY(MatMul, y, .a = XCC_IN(input(b, "l", XCVM_F32, 2, DIMS(1, 30000))), .b = XCC_IN(large)));
+    output(b, APPLY(Add, y, .a = XCC_IN(large), .b = XCC_IN(input(b, "i", XCVM_F32, 0, NULL))));
+}
+
+/* A large constant whose rows are looked up, such as an embedding with the weights of the last product. */
+static void make_tied(xcc_builder *b)
+{
+    xcc_value *large = weights(b, 2, DIMS(30000, 9)), *index = must(b, xcc_scalar(b->graph, XCVM_I64, 7));
+    output(b, APPLY(Gemm, y, .a = XCC_IN(input(b, "x", XCVM_F32, 2, DIMS(2, 9))), .b = XCC_IN(large), .alpha = 1,
+                    .beta = 1, .transB = 1));
     output(b,
            APPLY(Gather, y, .x = XCC_IN(large),
                  .indices = XCC_IN(APPLY(Add, y, .a = XCC_IN(index), .b = XCC_IN(input(b, "i", XCVM_I64, 0, NULL))))));
@@ -121,6 +130,16 @@ START_TEST(unpackable)
     compilation c;
     check_same_results(make_unpackable, &c);
     CHECK_COUNT(&c, PackedGemm, 0);
+    finish(&c);
+}
+END_TEST
+
+START_TEST(tied)
+{
+    compilation c;
+    check_same_results(make_tied, &c);
+    CHECK_COUNT(&c, PackedGemm, 1);
+    CHECK_COUNT(&c, Gather, 1);
     finish(&c);
 }
 END_TEST
@@ -202,6 +221,7 @@ Suite *suite_compiler_prepack(void)
     tcase_add_test(tc, points);
     tcase_add_test(tc, side_by_side);
     tcase_add_test(tc, unpackable);
+    tcase_add_test(tc, tied);
     tcase_add_test(tc, residual);
     tcase_add_test(tc, recurrent);
     suite_add_tcase(suite, tc);
