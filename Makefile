@@ -10,7 +10,8 @@
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make format     lay out the sources with clang-format
-#   make docs       build the documentation site in build/release/docs/html
+#   make docs       build the documentation site in build/release/docs/html, with new pictures
+#   make pictures   renew the pictures of docs/ that are taken in Chromium
 #   make generated  renew the pages and figures of docs/ that are made from the tables and the tree
 #   make size       the bytes of the runtime library, layer by layer
 #   make python     build the Python package and install it in build/venv
@@ -30,6 +31,7 @@ TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format cl
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
 WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
+PICTURE_PACKAGES = chromium fonts-dejavu-core python3-onnx python3-torch python3-torchvision
 DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian
 IMAGE_PACKAGES = curl libdeflate-tools skopeo
 REPRODUCIBLE_PACKAGES = diffoscope-minimal disorderfs faketime libdeflate-tools locales
@@ -91,9 +93,13 @@ install: build
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-docs:
-	@scripts/install-packages.sh $(DOCS_PACKAGES)
-	@scripts/docs.sh build/release
+docs: build
+	@scripts/install-packages.sh $(DOCS_PACKAGES) $(PICTURE_PACKAGES)
+	@scripts/docs.sh build/release --pictures
+
+pictures: build
+	@scripts/install-packages.sh $(PICTURE_PACKAGES)
+	@scripts/pictures.sh build/release build/pictures docs/figures
 
 generated: build
 	@scripts/generated.sh build/release
@@ -128,4 +134,4 @@ bench-web: web
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs generated size python web bench-web deb reproducible image clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs pictures generated size python web bench-web deb reproducible image clean

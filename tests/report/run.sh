@@ -1,7 +1,6 @@
 #!/bin/sh
-# run.sh BUILD [--pictures]: opens the reports of `xcvm profile --html` in Chromium without network: a network, a
-# training step, a decoder with states, and a comparison; on a wide and a narrow screen, in light and dark, and with
-# scripts blocked. --pictures: also takes the picture of docs/profiling.md.
+# run.sh BUILD: opens the reports of `xcvm profile --html` in Chromium without network: two networks, a training step, a
+# decoder with states, and a comparison; on a wide and a narrow screen, in light and dark, and with scripts blocked.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
@@ -56,27 +55,33 @@ expect "light" 'data-back="rgb\(255, 255, 255\)"'
 look network 390 'timeline memory roofline graph'
 look network 1200 'timeline memory roofline graph' --blink-settings=preferredColorScheme=0
 expect "dark" 'data-back="rgb\(20, 24, 29\)"'
-# As many rows as the table on standard output has, also without scripts.
-rows=$(awk 'blank && $1 ~ /^[0-9]+$/ && $3 ~ /^[0-9]+$/ { n++ } /^$/ { blank = 1 } END { print n }' "$work/network.txt")
-name="without scripts"
-sed "s/script-src 'unsafe-inline'/script-src 'none'/" "$work/network.html" >"$work/blocked.html"
-browse 1200 "$work/blocked.html" >"$work/dom.html"
-[ "$(grep -c '<tr data-pc=' "$work/dom.html")" = "$rows" ] || { failed=$((failed + 1)); echo "FAIL $name: not $rows rows"; }
-expect "no script has run" '<html lang="en">'
-expect "the tables say it" 'The tables below are complete'
-
 "$xcvm" profile "$here/../../examples/digits/model.onnx" --dim batch=8 --html "$work/compared.html" --compare "$work/network.html" >/dev/null
 look compared 1200 'compared timeline memory roofline graph'
-"$xcvm" profile "$here/../../examples/digits/model.onnx" --dim batch=8 --train sgd --loss softmax_cross_entropy -t 1 --html "$work/training.html" >/dev/null
+"$here/../../scripts/pictures.sh" "$build" "$work" "$work/pictures"
 look training 390 'timeline memory roofline graph'
 expect "phases" '<td class="text">backward</td>'
-"$xcvm" profile "$here/../../examples/generate/model.onnx" --dim batch=1 --dim bound=128 --dim length=1 --state-pairs auto --int-max 128 --html "$work/decoder.html" >/dev/null 2>&1 ||
-    { failed=$((failed + 1)); echo "FAIL decoder: no report"; }
 look decoder 1200 'timeline memory roofline graph'
+look resnet18 390 'timeline memory roofline graph'
 
-if [ "${2:-}" = --pictures ]; then
-    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$work/user" --window-size=1000,1400 \
-        --screenshot="$here/../../docs/figures/profile.png" "file://$work/network.html" 2>/dev/null
-fi
+# A frame with scripts disabled has as many rows as the report's data, shows the note, and draws nothing.
+for report in network training decoder resnet18; do
+    name="$report without scripts"
+    {
+        echo '<!doctype html><html lang="en"><iframe sandbox="allow-same-origin" style="width: 1000px; height: 800px"></iframe><script>'
+        echo "const report = '$(base64 -w 0 "$work/$report.html")';"
+        cat "$here/disabled.js"
+        echo '</script>'
+    } >"$work/disabled.html"
+    browse 1200 "$work/disabled.html" >"$work/dom.html"
+    rows=$(sed -n '/^"rows":\[/,/^"run"/p' "$work/$report.html" | grep -cE '^\[[0-9]+,')
+    expect "rows" "data-rows=\"$rows\""
+    expect "no script has run" 'data-ready="undefined"'
+    expect "the note" 'data-note="The tables below are complete'
+    expect "tables are shown" 'data-high="[1-9][0-9]{2}'
+done
+# The table on standard output has the same rows.
+rows=$(awk 'blank && $1 ~ /^[0-9]+$/ && $3 ~ /^[0-9]+$/ { n++ } /^$/ { blank = 1 } END { print n }' "$work/network.txt")
+[ "$(grep -c '<tr data-pc=' "$work/network.html")" = "$rows" ] || { failed=$((failed + 1)); echo "FAIL network: not $rows rows"; }
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -6,6 +6,8 @@ const rows = new Map(data.rows.map(row => [row[PC], row]));
 const total = data.rows.reduce((sum, row) => sum + row[NS], 0) || 1;
 const runs = data.runs || 1;
 const SVG = 'http://www.w3.org/2000/svg';
+// Pictures have the width of the screen, so that their texts keep their size on a phone.
+const WIDE = Math.min(900, Math.max(320, document.querySelector('main').clientWidth));
 
 // Elements are made with text as text: names of a program are not markup.
 function make(tag, attributes = {}, ...children) {
@@ -174,13 +176,13 @@ function ticks(from, to, count) {
 function memory() {
   const steps = data.run.steps;
   if (!steps.length) return;
-  const W = 900, H = 220, L = 70, B = 24, end = Math.max(data.run.ns, 1);
+  const W = WIDE, H = 220, L = 70, B = 24, end = Math.max(data.run.ns, 1);
   const top = Math.max(data.arena, ...steps.map(step => step[3]), 1) * 1.08;
   const x = ns => L + ns / end * (W - L), y = bytes => H - B - bytes / top * (H - B - 8);
   const svg = make('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': 'bytes held by values over time'});
   for (const tick of ticks(0, top, 4))
     svg.append(make('path', {class: 'axis', d: `M${L} ${y(tick)}H${W}`}), make('text', {class: 'soft', x: 2, y: y(tick) + 4}, short(size(tick))));
-  for (const tick of ticks(0, end, 6)) svg.append(make('text', {class: 'soft', x: x(tick), y: H - 6}, short(time(tick))));
+  for (const tick of ticks(0, end, Math.max(2, W / 150))) svg.append(make('text', {class: 'soft', x: x(tick), y: H - 6}, short(time(tick))));
   let path = `M${L} ${y(0)}`;
   for (const [, start, length, bytes] of steps) path += `H${x(start + length).toFixed(1)}V${y(bytes).toFixed(1)}`;
   svg.append(make('path', {class: 'curve', d: path}));
@@ -194,7 +196,7 @@ function memory() {
 function roofline() {
   const dots = data.rows.filter(row => row[FLOPS] && row[BYTES] && row[NS]);
   if (!dots.length) return;
-  const W = 900, H = 380, L = 60, B = 34;
+  const W = WIDE, H = 380, L = 60, B = 34;
   const xs = dots.map(row => row[FLOPS] / row[BYTES]), ys = dots.map(row => row[FLOPS] / row[NS]);
   // On a busy machine an instruction may be faster than the product was.
   const best = Math.max(...ys), roof = data.gflops && Math.max(data.gflops, best);
@@ -204,9 +206,9 @@ function roofline() {
   const x = v => L + (Math.log10(v) - x0) / (x1 - x0) * (W - L - 10), y = v => H - B - (Math.log10(v) - y0) / (y1 - y0) * (H - B - 10);
   const svg = make('svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': 'roofline'});
   const label = power => power > 3 || power < -3 ? `1e${power}` : String(10 ** power).slice(0, 6);
-  for (let p = x0; p <= x1; p++) svg.append(make('path', {class: 'axis', d: `M${x(10 ** p)} 10V${H - B}`}), make('text', {class: 'soft', x: x(10 ** p) - 6, y: H - B + 14}, label(p)));
+  for (let p = x0; p <= x1; p++) svg.append(make('path', {class: 'axis', d: `M${x(10 ** p)} 10V${H - B}`}), make('text', {class: 'soft', x: x(10 ** p) - (p < x1 ? 6 : 16), y: H - B + 14}, label(p)));
   for (let p = y0; p <= y1; p++) svg.append(make('path', {class: 'axis', d: `M${L} ${y(10 ** p)}H${W - 10}`}), make('text', {class: 'soft', x: 18, y: y(10 ** p) + 4}, label(p)));
-  svg.append(make('text', {class: 'soft', x: W / 2 - 70, y: H - 4}, 'operations per byte of memory'), make('text', {class: 'soft', x: 4, y: 9}, 'GFLOP/s'));
+  svg.append(make('text', {class: 'soft', x: W / 2 - 70, y: H - 4}, 'operations per byte of memory'), make('text', {class: 'soft', x: L + 4, y: 22}, 'GFLOP/s'));
   if (roof && data.gigabytes) {
     const low = Math.max(10 ** x0, 10 ** y0 / data.gigabytes);
     svg.append(make('path', {class: 'roof', d: `M${x(low)} ${y(low * data.gigabytes)}L${x(ridge)} ${y(roof)}H${W - 10}`}),
