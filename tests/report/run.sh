@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD: opens the reports of `xcvm profile --html` in Chromium without network: two networks, a training step, a
+# run.sh BUILD: opens the reports of `xcvm profile --html` and `xcvm diff --html` in Chromium without network: two networks, a training step, a
 # decoder with states, and a comparison; on a wide and a narrow screen, in light and dark, and with scripts blocked.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -39,13 +39,13 @@ look() {
     expect "nothing sticks out of the screen" 'data-wide="(-[0-9]+|0)"'
     expect "the graph has boxes" 'data-boxes="[1-9]'
     expect "the graph has edges" 'data-edges="[1-9]'
-    expect "the roofline has circles" 'data-dots="[1-9]'
-    expect "the timeline is drawn" 'data-colors="([3-9]|[1-9][0-9]+)"'
+    expect "the roofline or the errors have circles" 'data-dots="[1-9]'
+    case $sections in *timeline*) expect "the timeline is drawn" 'data-colors="([3-9]|[1-9][0-9]+)"' ;; esac
     for word in down up chosen found; do
         expect "$word" "data-$word=\"true\""
     done
     bytes=$(wc -c <"$work/$name.html")
-    data=$(sed -n '/id="xcvm-profile-/,/<\/script>/p; /id="earlier"/,/<\/script>/p' "$work/$name.html" | wc -c)
+    data=$(sed -n '/id="xcvm-[a-z]*-[0-9]"/,/<\/script>/p; /id="earlier"/,/<\/script>/p' "$work/$name.html" | wc -c)
     [ $((bytes - data)) -le 307200 ] || { failed=$((failed + 1)); echo "FAIL $name: $((bytes - data)) bytes besides the data"; }
 }
 
@@ -63,8 +63,30 @@ expect "phases" '<td class="text">backward</td>'
 look decoder 1200 'timeline memory roofline graph'
 look resnet18 390 'timeline memory roofline graph'
 
+
+# Differences: of a network and its quantized form, which are beyond the tolerance, and of a network and itself.
+digits=$here/../../examples/digits
+"$xcvm" quantize "$digits/model.onnx" -d "$digits/digits.npz" -i 'image=images*1/16' -o "$work/quantized.onnx" >/dev/null
+code=0
+"$xcvm" diff "$digits/model.onnx" "$work/quantized.onnx" --dim batch=8 --random --all --html "$work/diff.html" >"$work/diff.txt" || code=$?
+[ "$code" = 1 ] || { failed=$((failed + 1)); echo "FAIL diff: exit code $code"; }
+look diff 1200 'errors graph'
+look diff 390 'errors graph' --blink-settings=preferredColorScheme=0
+expect "dark" 'data-back="rgb\(20, 24, 29\)"'
+# The page says what the command prints.
+found=$(sed -n 's/.*<dt>values that differ<\/dt><dd>\([0-9]*\).*/\1/p' "$work/diff.html")
+grep -q ", $found differ" "$work/diff.txt" || { failed=$((failed + 1)); echo "FAIL diff: $found values, but $(tail -n 1 "$work/diff.txt")"; }
+beyond=$(grep -oE '<rect class="box beyond"' "$work/dom.html" | wc -l)
+[ "$beyond" -gt 0 ] || { failed=$((failed + 1)); echo "FAIL diff: no box is beyond the tolerance"; }
+"$xcvm" diff "$digits/model.onnx" "$digits/model.onnx" --dim batch=8 --random --html "$work/equal.html" >"$work/diff.txt"
+name=equal
+browse 1200 "$work/equal.html" >"$work/dom.html"
+expect "nothing differs" '<dt>values that differ</dt><dd>0<'
+expect "outputs agree" '<td class="text better">agrees</td>'
+! grep -q 'class="box beyond"\|class="worse"' "$work/dom.html" || { failed=$((failed + 1)); echo "FAIL equal: a difference"; }
+
 # A frame with scripts disabled has as many rows as the report's data, shows the note, and draws nothing.
-for report in network training decoder resnet18; do
+for report in network training decoder resnet18 diff; do
     name="$report without scripts"
     {
         echo '<!doctype html><html lang="en"><iframe sandbox="allow-same-origin" style="width: 1000px; height: 800px"></iframe><script>'
@@ -73,7 +95,7 @@ for report in network training decoder resnet18; do
         echo '</script>'
     } >"$work/disabled.html"
     browse 1200 "$work/disabled.html" >"$work/dom.html"
-    rows=$(sed -n '/^"rows":\[/,/^"run"/p' "$work/$report.html" | grep -cE '^\[[0-9]+,')
+    rows=$(sed -n '/"rows":\[/,/^"\(run\|edges\)"/p' "$work/$report.html" | grep -cE '^\[[0-9]+,')
     expect "rows" "data-rows=\"$rows\""
     expect "no script has run" 'data-ready="undefined"'
     expect "the note" 'data-note="The tables below are complete'

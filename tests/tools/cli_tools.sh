@@ -191,6 +191,17 @@ check test "$(grep -c differs: .out)" -ge 2
 run diff add.bin changed.bin -i '1 2 3' --outputs-only
 code 1
 out_has 'output "y" differs'
+run diff add.bin changed.bin -i '1 2 3' --html diff.html
+code 1
+check grep -q 'at \[0,1\]: 23 instead of 22' diff.html
+check test "$(grep -c '<tr data-pc=' diff.html)" -ge 2
+# A failure leaves the file as it was, and a file that cannot be written is reported before the runs.
+echo kept >diff.html
+run diff add.bin "$data/cases/sums/model.onnx" --random --html diff.html
+check test "$(cat diff.html)" = kept
+run diff add.bin add.bin --random --html none/diff.html
+code 6
+err_has 'none/diff.html'
 run diff add.bin changed.bin -i '1 2 3' --rtol 0.5
 code 0
 run diff add.bin "$data/cases/sums/model.onnx" --random

@@ -5,6 +5,7 @@
 #include "io/output.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "profile/diff_page.h"
 #include "run/session.h"
 #include "values/value.h"
 #include "run/observe.h"
@@ -20,6 +21,7 @@ struct diff_flags {
     double rtol, atol;
     bool all, outputs_only;
     uint64_t keep;
+    const char *html;
 };
 
 static const struct option options[] = {
@@ -29,6 +31,9 @@ static const struct option options[] = {
      "print every value that differs, not only the first"},
     {"outputs-only", 0, NULL, OPTION_FLAG, offsetof(struct diff_flags, outputs_only), 0, 0,
      "compare outputs only, which needs less memory"},
+    {"html", 0, "FILE", OPTION_FILE, offsetof(struct diff_flags, html), 0, 0,
+     "write a report: one page of HTML with the differences by output, instruction and node, and the graph with errors "
+     "as color. It needs no network"},
     {"keep", 0, "SIZE", OPTION_SIZE, offsetof(struct diff_flags, keep), 0, 0,
      "limit in bytes for the values of the first program that are kept for comparison; later values are not compared"},
     END_OF_OPTIONS,
@@ -70,6 +75,13 @@ struct diffing {
     uint64_t kept_bytes;
     size_t not_kept, compared, different;
     struct buffer report;
+    /* Of the page: */
+    struct profile profiles[2];
+    struct recording recording; /* of the second run */
+    struct diff_rows rows;
+    struct diff_output *outputs;
+    size_t output_count;
+    struct output page;
 };
 
 static size_t hash_of(const char *name, size_t repetition)
@@ -143,6 +155,8 @@ static bool can_keep(struct diffing *diffing, const xcvm_value *value)
 static xcvm_status keep_values(void *user, const xcvm_event *event, xcvm_error *error)
 {
     struct diffing *diffing = user;
+    if (diffing->flags->html != NULL)
+        profile_add(&diffing->profiles[0], event);
     for (size_t i = 0; i < event->output_count; i++) {
         const char *name = name_of(event, i);
         if (*name == '\0' || !comparable(event->outputs[i]) || !can_keep(diffing, event->outputs[i]))
@@ -200,6 +214,10 @@ static xcvm_status compare_event(void *user, const xcvm_event *event, xcvm_error
 {
     (void)error;
     struct diffing *diffing = user;
+    if (diffing->flags->html != NULL) {
+        profile_add(&diffing->profiles[1], event);
+        recording_add(&diffing->recording, event);
+    }
     for (size_t i = 0; i < event->output_count; i++) {
         const char *name = name_of(event, i);
         if (*name == '\0' || !comparable(event->outputs[i]))
@@ -213,6 +231,8 @@ static xcvm_status compare_event(void *user, const xcvm_event *event, xcvm_error
         struct tolerance tolerance = {diffing->flags->rtol, diffing->flags->atol};
         compare_values(event->outputs[i], kept->value, tolerance, &comparison);
         diffing->compared++;
+        if (diffing->flags->html != NULL)
+            diff_rows_add(&diffing->rows, event->pc, name, &comparison);
         if (!comparison.agrees)
             report_difference(diffing, "value", name, repetition, &comparison, event);
     }
@@ -268,19 +288,38 @@ static xcvm_status run_side(struct diffing *diffing, struct side *side, const st
 
 static void compare_outputs(struct diffing *diffing, const struct side *a, const struct side *b)
 {
-    for (size_t i = 0; i < xcvm_program_output_count(a->program.handle); i++) {
-        struct comparison comparison;
+    diffing->output_count = xcvm_program_output_count(a->program.handle);
+    diffing->outputs = memory_take(diffing->output_count, sizeof *diffing->outputs);
+    for (size_t i = 0; i < diffing->output_count; i++) {
+        struct comparison *comparison = &diffing->outputs[i].comparison;
         struct tolerance tolerance = {diffing->flags->rtol, diffing->flags->atol};
+        diffing->outputs[i].name = xcvm_program_output_at(a->program.handle, i)->name;
         compare_values(xcvm_session_get_output(b->session, i), xcvm_session_get_output(a->session, i), tolerance,
-                       &comparison);
+                       comparison);
         diffing->compared++;
-        if (!comparison.agrees)
-            report_difference(diffing, "output", xcvm_program_output_at(a->program.handle, i)->name, 0, &comparison,
-                              NULL);
+        if (!comparison->agrees)
+            report_difference(diffing, "output", diffing->outputs[i].name, 0, comparison, NULL);
     }
 }
 
-static void release_kept(struct diffing *diffing)
+static xcvm_status write_page(struct diffing *diffing, const char *const *programs, xcvm_error *error)
+{
+    recording_finish(&diffing->recording);
+    const struct diff_page page = {.programs = {programs[0], programs[1]},
+                                   .tolerance = {diffing->flags->rtol, diffing->flags->atol},
+                                   .profiles = diffing->profiles,
+                                   .recording = &diffing->recording,
+                                   .rows = &diffing->rows,
+                                   .outputs = diffing->outputs,
+                                   .output_count = diffing->output_count,
+                                   .compared = diffing->compared,
+                                   .different = diffing->different,
+                                   .not_kept = diffing->not_kept};
+    (void)diff_page_write(&page, (xcvm_sink){output_sink, &diffing->page});
+    return output_finish(&diffing->page, error);
+}
+
+static void release_diffing(struct diffing *diffing)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         while (diffing->buckets[i] != NULL) {
@@ -292,6 +331,36 @@ static void release_kept(struct diffing *diffing)
         }
     forget_counts(diffing);
     buffer_release(&diffing->report);
+    for (int i = 0; i < 2; i++)
+        profile_release(&diffing->profiles[i]);
+    recording_release(&diffing->recording);
+    diff_rows_release(&diffing->rows);
+    free(diffing->outputs);
+}
+
+static xcvm_status check_counts(const struct side *sides, xcvm_error *error)
+{
+    size_t in[2], out[2];
+    for (int i = 0; i < 2; i++) {
+        in[i] = xcvm_program_input_count(sides[i].program.handle);
+        out[i] = xcvm_program_output_count(sides[i].program.handle);
+    }
+    if (in[0] == in[1] && out[0] == out[1])
+        return XCVM_OK;
+    return error_set(error, XCVM_INVALID_ARGUMENT,
+                     "has %zu inputs and %zu outputs, but the first program has %zu and %zu", in[1], out[1], in[0],
+                     out[0]);
+}
+
+static void print_differences(struct diffing *diffing, const char *first)
+{
+    if (diffing->not_kept != 0)
+        report_line("note: %zu values of %s were not compared, because the memory of --keep is used up. Raise it: "
+                    "--keep=SIZE",
+                    diffing->not_kept, first);
+    output_print(buffer_string(&diffing->report));
+    printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
+           diffing->different, diffing->different == 1 ? "s" : "");
 }
 
 static int execute_diff(const void *own, const struct arguments *arguments)
@@ -303,21 +372,17 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     xcvm_status status = XCVM_OK;
     int at = 0, code = EXIT_OK;
     diffing->flags = own;
+    /* A file that cannot be written is reported before the runs. */
+    if (diffing->flags->html != NULL && output_open(&diffing->page, diffing->flags->html, &error) != XCVM_OK) {
+        free(diffing);
+        return report_error(NULL, &error);
+    }
     struct program_flags flags = diffing->flags->program;
     flags.inputs = &diffing->flags->input.inputs;
     for (; at < 2 && status == XCVM_OK; at++)
         status = program_open(arguments->items[at], &flags, &sides[at].program, &error);
-    if (status == XCVM_OK) {
-        size_t in[2], out[2];
-        for (int i = 0; i < 2; i++) {
-            in[i] = xcvm_program_input_count(sides[i].program.handle);
-            out[i] = xcvm_program_output_count(sides[i].program.handle);
-        }
-        if (in[0] != in[1] || out[0] != out[1])
-            status = error_set(&error, XCVM_INVALID_ARGUMENT,
-                               "has %zu inputs and %zu outputs, but the first program has %zu and %zu", in[1], out[1],
-                               in[0], out[0]);
-    }
+    if (status == XCVM_OK)
+        status = check_counts(sides, &error);
     if (status == XCVM_OK) {
         at = 1;
         status = inputs_make(&sides[0].program, &diffing->flags->input, &diffing->flags->program.limits,
@@ -330,27 +395,26 @@ static int execute_diff(const void *own, const struct arguments *arguments)
     if (status != XCVM_OK) {
         code = report_error(arguments->items[at - 1], &error);
         inputs_hint(&diffing->flags->input, &inputs, &error);
+        if (diffing->flags->html != NULL)
+            output_discard(&diffing->page, &error);
     } else {
         compare_outputs(diffing, &sides[0], &sides[1]);
-        if (diffing->not_kept != 0)
-            report_line("note: %zu values of %s were not compared, because the memory of --keep is used up. Raise it: "
-                        "--keep=SIZE",
-                        diffing->not_kept, arguments->items[0]);
-        output_print(buffer_string(&diffing->report));
-        printf("%zu value%s compared, %zu differ%s\n", diffing->compared, diffing->compared != 1 ? "s" : "",
-               diffing->different, diffing->different == 1 ? "s" : "");
+        print_differences(diffing, arguments->items[0]);
         code = diffing->different != 0 ? EXIT_DIFFERENT : EXIT_OK;
+        if (diffing->flags->html != NULL && write_page(diffing, arguments->items, &error) != XCVM_OK)
+            code = report_error(NULL, &error);
     }
     inputs_release(sides[0].program.handle, &inputs);
     close_side(&sides[0]);
     close_side(&sides[1]);
-    release_kept(diffing);
+    release_diffing(diffing);
     free(diffing);
     return code;
 }
 
 static const struct example examples[] = {
     {"model.onnx prog.bin --random", "compare a program with a new compilation of its model"},
+    {"float.onnx quantized.onnx --random --html diff.html", "also write a report to look at in a browser"},
     {"a.onnx b.onnx --input x=@x.npy --all", "print every value that differs between two models"},
 };
 

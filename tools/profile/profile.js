@@ -5,74 +5,12 @@ const [PC, NAME, NODE, SHAPE, CALLS, NS, FLOPS, BYTES] = [0, 1, 2, 3, 4, 5, 6, 7
 const rows = new Map(data.rows.map(row => [row[PC], row]));
 const total = data.rows.reduce((sum, row) => sum + row[NS], 0) || 1;
 const runs = data.runs || 1;
-const SVG = 'http://www.w3.org/2000/svg';
-// Pictures have the width of the screen, so that their texts keep their size on a phone.
-const WIDE = Math.min(900, Math.max(320, document.querySelector('main').clientWidth));
-
-// Elements are made with text as text: names of a program are not markup.
-function make(tag, attributes = {}, ...children) {
-  const svg = make.svg.has(tag);
-  const element = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children.map(child => child instanceof Node ? child : String(child)));
-  return element;
-}
-make.svg = new Set(['svg', 'g', 'rect', 'path', 'line', 'circle', 'text', 'title']);
-
-function show(id, ...children) {
-  const section = document.getElementById(id);
-  section.hidden = false;
-  section.querySelector('.body').append(...children);
-  return section;
-}
-
-// Of a tick, without zeros behind the point.
-const short = text => text.includes('.') ? text.replace(/\.?0+ /, ' ') : text;
 const time = ns => ns >= 1e9 ? (ns / 1e9).toPrecision(4) + ' s' : ns >= 1e6 ? (ns / 1e6).toPrecision(4) + ' ms'
   : ns >= 1e3 ? (ns / 1e3).toPrecision(4) + ' \u00b5s' : ns.toFixed(0) + ' ns';
 const size = n => n >= 1e9 ? (n / 1e9).toPrecision(4) + ' GB' : n >= 1e6 ? (n / 1e6).toPrecision(4) + ' MB'
   : n >= 1e3 ? (n / 1e3).toPrecision(4) + ' KB' : n + ' B';
 const tell = row => `${row[PC]} ${row[NAME]} ${row[SHAPE]} ${row[NODE]}: ${time(row[NS] / runs)} a run, ` +
   `${(100 * row[NS] / total).toFixed(1)} %`;
-
-// ---- Tables ----
-
-function sortable(table) {
-  const body = table.tBodies[0];
-  [...table.tHead.rows[0].cells].forEach((cell, column) => {
-    const button = make('button', {type: 'button'}, cell.textContent);
-    cell.replaceChildren(button);
-    button.addEventListener('click', () => {
-      const down = cell.getAttribute('aria-sort') !== 'descending';
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
-      cell.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-      const key = row => row.cells[column].dataset.v === undefined ? row.cells[column].textContent : +row.cells[column].dataset.v;
-      const sorted = [...body.rows].map(row => [key(row), row]);
-      sorted.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1));
-      body.append(...sorted.map(([, row]) => row));
-    });
-  });
-}
-
-function choose(pc) {
-  const table = document.getElementById('nodes');
-  for (const row of table.querySelectorAll('.chosen')) row.classList.remove('chosen');
-  const row = table.querySelector(`tr[data-pc="${pc}"]`);
-  if (!row) return;
-  row.hidden = false;
-  row.classList.add('chosen');
-  row.scrollIntoView({block: 'center'});
-}
-
-function find() {
-  const search = make('input', {type: 'search', placeholder: 'find a node, instruction or shape', 'aria-label': 'find'});
-  search.addEventListener('input', () => {
-    const wanted = search.value.toLowerCase();
-    for (const row of document.getElementById('nodes').tBodies[0].rows)
-      row.hidden = !row.textContent.toLowerCase().includes(wanted);
-  });
-  document.getElementById('find').append(search);
-}
 
 // ---- Timeline ----
 
@@ -163,14 +101,6 @@ function timeline() {
   if (data.run.cut) told.textContent = `The first ${steps.length} instructions of the run.`;
 }
 
-function ticks(from, to, count) {
-  const raw = (to - from) / count, power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * [1, 2, 5, 10].find(factor => factor * power >= raw);
-  const found = [];
-  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
-  return found;
-}
-
 // ---- Memory ----
 
 function memory() {
@@ -226,46 +156,14 @@ function roofline() {
 
 // ---- Graph ----
 
-// Layers by the longest way from an input; in a layer, order by the middle of the sources.
 function graph() {
   const used = new Set(data.run.edges.flat());
-  const pcs = data.rows.map(row => row[PC]).filter(pc => used.has(pc) && rows.get(pc)[NAME] !== 'Free').sort((a, b) => a - b);
-  if (!pcs.length || pcs.length > 3000) return;
-  const kept = new Set(pcs), edges = data.run.edges.filter(([a, b]) => kept.has(a) && kept.has(b));
-  const sources = new Map(pcs.map(pc => [pc, []]));
-  for (const [a, b] of edges) if (a < b) sources.get(b).push(a);
-  const layer = new Map(), layers = [];
-  for (const pc of pcs) {
-    const at = sources.get(pc).reduce((most, source) => Math.max(most, layer.get(source) + 1), 0);
-    layer.set(pc, at);
-    (layers[at] ??= []).push(pc);
-  }
-  const BOX = 176, HIGH = 34, GAP = 16, DOWN = 26, column = new Map();
-  const width = Math.max(...layers.map(l => l.length)) * (BOX + GAP);
-  for (const members of layers) {
-    const middle = pc => { const from = sources.get(pc); return from.length ? from.reduce((s, p) => s + column.get(p), 0) / from.length : width / 2; };
-    members.map(pc => [middle(pc), pc]).sort((a, b) => a[0] - b[0]).forEach(([wanted, pc], i, all) => {
-      const least = i ? column.get(all[i - 1][1]) + BOX + GAP : BOX / 2;
-      column.set(pc, Math.min(Math.max(wanted, least), width - (all.length - 1 - i) * (BOX + GAP) - BOX / 2));
-    });
-  }
-  const y = pc => layer.get(pc) * (HIGH + DOWN) + 4, height = layers.length * (HIGH + DOWN);
-  const svg = make('svg', {viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': 'graph of the program'});
-  for (const [a, b] of edges) {
-    const [x1, y1, x2, y2] = [column.get(a), y(a) + HIGH, column.get(b), y(b)], bend = Math.abs(y2 - y1) / 2;
-    svg.append(make('path', {class: 'edge', d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`}));
-  }
+  const pcs = data.rows.map(row => row[PC]).filter(pc => used.has(pc) && rows.get(pc)[NAME] !== 'Free');
   const most = Math.max(...pcs.map(pc => rows.get(pc)[NS])) || 1;
-  for (const pc of pcs) {
-    const row = rows.get(pc), left = column.get(pc) - BOX / 2;
-    const box = make('g', {tabindex: 0}, make('title', {}, tell(row)),
-      make('rect', {class: 'box', x: left, y: y(pc), width: BOX, height: HIGH, rx: 5, style: `fill: rgba(var(--hot), ${(.06 + .8 * row[NS] / most).toFixed(3)})`}),
-      make('text', {x: left + 6, y: y(pc) + 14}, `${row[NAME]}`.slice(0, 26)),
-      make('text', {class: 'soft', x: left + 6, y: y(pc) + 27}, `${(100 * row[NS] / total).toFixed(1)} %  ${row[SHAPE]}`.slice(0, 31)));
-    for (const kind of ['click', 'keydown']) box.addEventListener(kind, event => { if (kind === 'click' || event.key === 'Enter') choose(pc); });
-    svg.append(box);
-  }
-  show('graph', svg);
+  drawGraph(pcs, data.run.edges, pc => {
+    const row = rows.get(pc);
+    return {title: tell(row), heat: .06 + .8 * row[NS] / most, first: row[NAME], second: `${(100 * row[NS] / total).toFixed(1)} %  ${row[SHAPE]}`};
+  });
 }
 
 // ---- Comparison ----

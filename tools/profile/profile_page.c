@@ -1,6 +1,6 @@
 /* Pages of profiles: text, tables and data around the parts that are files. */
 #include "profile/profile_page.h"
-#include "io/json.h"
+#include "profile/page.h"
 #include "profile/page_files.h"
 
 #include <inttypes.h>
@@ -9,61 +9,6 @@
 /* What the data of a page begin and end with. The number changes with their form. */
 #define DATA_BEGIN "<script type=\"application/json\" id=\"xcvm-profile-1\">"
 #define DATA_END "</script>"
-
-/* A page on its way to a sink. */
-struct page_writer {
-    struct buffer text;
-    xcvm_sink sink;
-    bool good;
-};
-
-static void flush_page(struct page_writer *w)
-{
-    if (w->good && w->text.length != 0)
-        w->good = w->sink.call(w->sink.user, w->text.data, w->text.length);
-    w->text.length = 0;
-}
-
-static void flush_when_large(struct page_writer *w)
-{
-    if (w->text.length > (1 << 16))
-        flush_page(w);
-}
-
-/* Text of an element or of an attribute in quotes. */
-static void put_text(struct buffer *text, const char *string)
-{
-    for (; *string != '\0'; string++)
-        switch (*string) {
-        case '<':
-            buffer_text(text, "&lt;");
-            break;
-        case '>':
-            buffer_text(text, "&gt;");
-            break;
-        case '&':
-            buffer_text(text, "&amp;");
-            break;
-        case '"':
-            buffer_text(text, "&quot;");
-            break;
-        default:
-            buffer_append(text, string, 1);
-        }
-}
-
-/* A string in a script element, where "<" could end it. */
-static void put_string(struct buffer *text, const char *string)
-{
-    struct buffer plain = {0};
-    json_string(&plain, string);
-    for (size_t i = 0; i < plain.length; i++)
-        if (plain.data[i] == '<')
-            buffer_text(text, "\\u003c");
-        else
-            buffer_append(text, plain.data + i, 1);
-    buffer_release(&plain);
-}
 
 /* ---- Data ---- */
 
@@ -79,14 +24,14 @@ static void put_rows(struct page_writer *w, const struct profile_page *page)
             continue;
         buffer_format(&w->text, "%s\n[%d,", any ? "," : "", row->pc);
         any = true;
-        put_string(&w->text, row->instruction);
+        page_string(&w->text, row->instruction);
         buffer_text(&w->text, ",");
-        put_string(&w->text, row->node);
+        page_string(&w->text, row->node);
         buffer_text(&w->text, ",");
-        put_string(&w->text, row->shape);
+        page_string(&w->text, row->shape);
         buffer_format(&w->text, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d]", row->calls, row->ns, row->flops,
                       row->bytes, page->optimizer != NULL ? (int)profile_phase_of(row, page->optimizer) : 0);
-        flush_when_large(w);
+        page_flush_when_large(w);
     }
     buffer_text(&w->text, "]");
 }
@@ -99,14 +44,14 @@ static void put_recording(struct page_writer *w, const struct recording *r)
         const struct recorded_step *step = &r->steps[i];
         buffer_format(&w->text, "%s[%d,%" PRIu64 ",%" PRIu64 ",%zu]", i != 0 ? "," : "", step->pc,
                       since(r->start_ns, step->start_ns), since(step->start_ns, step->end_ns), step->live_bytes);
-        flush_when_large(w);
+        page_flush_when_large(w);
     }
     buffer_text(&w->text, "],\n\"spans\":[");
     for (size_t i = 0; i < r->span_count; i++) {
         const struct recorded_span *span = &r->spans[i];
         buffer_format(&w->text, "%s[%zu,%d,%" PRIu64 ",%" PRIu64 "]", i != 0 ? "," : "", span->step, span->span.worker,
                       since(r->start_ns, span->span.start_ns), since(span->span.start_ns, span->span.end_ns));
-        flush_when_large(w);
+        page_flush_when_large(w);
     }
     buffer_text(&w->text, "],\n\"edges\":[");
     for (size_t i = 0; i < r->edge_count; i++)
@@ -118,11 +63,11 @@ static void put_data(struct page_writer *w, const struct profile_page *page)
 {
     const struct peaks *peaks = page->peaks;
     buffer_text(&w->text, DATA_BEGIN "{\"program\":");
-    put_string(&w->text, page->program);
+    page_string(&w->text, page->program);
     buffer_text(&w->text, ",\"version\":");
-    put_string(&w->text, xcvm_version());
+    page_string(&w->text, xcvm_version());
     buffer_text(&w->text, ",\"processor\":");
-    put_string(&w->text, peaks->processor);
+    page_string(&w->text, peaks->processor);
     buffer_format(&w->text,
                   ",\"threads\":%d,\"runs\":%zu,\"ns\":%" PRIu64 ",\"training\":%s,\"gflops\":%.6g,\"gigabytes\":%.6g,"
                   "\"arena\":%zu,\"constants\":%zu,\"peak\":%zu",
@@ -148,23 +93,15 @@ bool profile_page_data(const char *html, size_t length, struct buffer *data)
 
 /* ---- Tables ---- */
 
-static void put_number(struct buffer *text, const char *format, double number, bool known)
-{
-    buffer_format(text, "<td data-v=\"%.9g\">", known ? number : -1.0);
-    if (known)
-        buffer_format(text, format, number);
-    buffer_text(text, "</td>");
-}
-
 static void put_figures(struct buffer *text, const struct profile_row *row, uint64_t total, size_t runs)
 {
     const double us = (double)row->ns * 1e-3, share = total != 0 ? 100.0 * (double)row->ns / (double)total : 0;
     const bool timed = row->ns != 0;
-    put_number(text, "%.3f", us / (double)(runs != 0 ? runs : 1), true);
+    page_number(text, "%.3f", us / (double)(runs != 0 ? runs : 1), true);
     buffer_format(text, "<td data-v=\"%.9g\" class=\"share\"><meter max=\"100\" value=\"%.1f\"></meter> %.1f</td>",
                   share, share, share);
-    put_number(text, "%.2f", timed ? (double)row->flops / (double)row->ns : 0, timed && row->flops != 0);
-    put_number(text, "%.2f", timed ? (double)row->bytes / (double)row->ns : 0, timed && row->bytes != 0);
+    page_number(text, "%.2f", timed ? (double)row->flops / (double)row->ns : 0, timed && row->flops != 0);
+    page_number(text, "%.2f", timed ? (double)row->bytes / (double)row->ns : 0, timed && row->bytes != 0);
 }
 
 #define FIGURE_TITLES                                                                                                  \
@@ -181,10 +118,10 @@ static void put_kinds(struct page_writer *w, const struct profile_page *page, ui
         "</tr></thead><tbody>\n");
     for (size_t i = 0; i < count; i++) {
         buffer_text(&w->text, "<tr><td class=\"text\">");
-        put_text(&w->text, kinds[i].instruction);
+        page_text(&w->text, kinds[i].instruction);
         buffer_text(&w->text, "</td>");
-        put_number(&w->text, "%.4g",
-                   (double)kinds[i].calls / (double)(page->profile->runs != 0 ? page->profile->runs : 1), true);
+        page_number(&w->text, "%.4g",
+                    (double)kinds[i].calls / (double)(page->profile->runs != 0 ? page->profile->runs : 1), true);
         put_figures(&w->text, &kinds[i], total, page->profile->runs);
         buffer_text(&w->text, "</tr>\n");
     }
@@ -203,15 +140,15 @@ static void put_nodes(struct page_writer *w, const struct profile_page *page, ui
             continue;
         buffer_format(&w->text, "<tr data-pc=\"%d\"><td data-v=\"%d\">%d</td><td class=\"text\">", row->pc, row->pc,
                       row->pc);
-        put_text(&w->text, row->instruction);
+        page_text(&w->text, row->instruction);
         buffer_text(&w->text, "</td><td class=\"text\">");
-        put_text(&w->text, row->node);
+        page_text(&w->text, row->node);
         buffer_text(&w->text, "</td><td class=\"text\">");
-        put_text(&w->text, row->shape);
+        page_text(&w->text, row->shape);
         buffer_text(&w->text, "</td>");
         put_figures(&w->text, row, total, page->profile->runs);
         buffer_text(&w->text, "</tr>\n");
-        flush_when_large(w);
+        page_flush_when_large(w);
     }
     buffer_text(&w->text, "</tbody></table>\n");
 }
@@ -234,13 +171,6 @@ static void put_phases(struct page_writer *w, const struct profile_page *page, u
 
 /* ---- The page ---- */
 
-static void put_card(struct buffer *text, const char *title, const char *format, double number, const char *unit)
-{
-    buffer_format(text, "<div><dt>%s</dt><dd>", title);
-    buffer_format(text, format, number);
-    buffer_format(text, "<small> %s</small></dd></div>\n", unit);
-}
-
 static void put_summary(struct page_writer *w, const struct profile_page *page, uint64_t total)
 {
     const struct profile *p = page->profile;
@@ -249,41 +179,27 @@ static void put_summary(struct page_writer *w, const struct profile_page *page, 
     for (size_t i = 0; i < p->count; i++)
         flops += p->rows[i].flops;
     buffer_text(&w->text, "<dl class=\"cards\">\n");
-    put_card(&w->text, page->optimizer != NULL ? "time of a step" : "time of a run", "%.4f",
-             (double)p->run_ns * 1e-6 / runs, "ms");
-    put_card(&w->text, "in instructions", "%.1f", p->run_ns != 0 ? 100.0 * (double)total / (double)p->run_ns : 0, "%");
-    put_card(&w->text, "rate", "%.1f", p->run_ns != 0 ? (double)flops / (double)p->run_ns : 0, "GFLOP/s");
-    put_card(&w->text, "peak memory", "%.2f", (double)page->peak_bytes * 1e-6, "MB");
-    put_card(&w->text, "constants", "%.2f", (double)page->constant_bytes * 1e-6, "MB");
+    page_card(&w->text, page->optimizer != NULL ? "time of a step" : "time of a run", "%.4f",
+              (double)p->run_ns * 1e-6 / runs, "ms");
+    page_card(&w->text, "in instructions", "%.1f", p->run_ns != 0 ? 100.0 * (double)total / (double)p->run_ns : 0, "%");
+    page_card(&w->text, "rate", "%.1f", p->run_ns != 0 ? (double)flops / (double)p->run_ns : 0, "GFLOP/s");
+    page_card(&w->text, "peak memory", "%.2f", (double)page->peak_bytes * 1e-6, "MB");
+    page_card(&w->text, "constants", "%.2f", (double)page->constant_bytes * 1e-6, "MB");
     buffer_text(&w->text, "</dl>\n");
 }
 
 static void put_header(struct page_writer *w, const struct profile_page *page)
 {
-    const char *slash = strrchr(page->program, '/'), *name = slash != NULL ? slash + 1 : page->program;
-    buffer_text(&w->text, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-                          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                          "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n<title>");
-    put_text(&w->text, name);
-    buffer_text(&w->text, ": profile</title>\n<style>\n");
-    buffer_text(&w->text, profile_page_css);
-    buffer_text(&w->text, "</style>\n<header><h1>");
-    put_text(&w->text, name);
-    buffer_text(&w->text, "</h1><p>");
-    put_text(&w->text, page->program);
+    page_begin(w, page->program, "profile");
+    page_text(&w->text, page->program);
     buffer_format(&w->text, ". %s, %zu run%s by %d thread%s", page->optimizer != NULL ? "Training step" : "Inference",
                   page->profile->runs, page->profile->runs != 1 ? "s" : "", page->threads,
                   page->threads != 1 ? "s" : "");
     if (page->peaks->processor[0] != '\0') {
         buffer_text(&w->text, " on ");
-        put_text(&w->text, page->peaks->processor);
+        page_text(&w->text, page->peaks->processor);
     }
-    buffer_text(&w->text, ". XCVM ");
-    put_text(&w->text, xcvm_version());
-    buffer_text(&w->text,
-                ".</p></header>\n<noscript><p class=\"note\">The tables below are complete. The pictures, sorting and "
-                "comparison need scripts.</p></noscript>\n<main>\n");
+    page_begin_main(w, "The tables below are complete. The pictures, sorting and comparison need scripts.");
 }
 
 bool profile_page_write(const struct profile_page *page, xcvm_sink sink)
@@ -297,7 +213,7 @@ bool profile_page_write(const struct profile_page *page, xcvm_sink sink)
     if (page->optimizer != NULL)
         put_phases(&w, page, total);
     /* The script fills the sections that have pictures, and shows them. */
-    buffer_text(&w.text, profile_page_html);
+    buffer_text(&w.text, report_profile_html);
     buffer_text(&w.text, "<section><h2>Time by instruction</h2><div class=\"scroll\">\n");
     put_kinds(&w, page, total);
     buffer_text(&w.text,
@@ -310,10 +226,5 @@ bool profile_page_write(const struct profile_page *page, xcvm_sink sink)
         buffer_text(&w.text, page->earlier);
         buffer_text(&w.text, DATA_END "\n");
     }
-    buffer_text(&w.text, "<script>\n");
-    buffer_text(&w.text, profile_page_js);
-    buffer_text(&w.text, "</script>\n</html>\n");
-    flush_page(&w);
-    buffer_release(&w.text);
-    return w.good;
+    return page_end(&w, report_profile_js);
 }
