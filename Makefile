@@ -25,9 +25,9 @@
 PREFIX ?= /usr/local
 BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
 	libopenblas-dev libonnx-dev libstb-dev libpcre2-dev libjpeg-dev libwebp-dev libtiff-dev libopenjp2-7-dev \
-	libjansson-dev libnghttp2-dev zlib1g-dev libc6-dev check libsubunit-dev python3 python3-dev python3-venv
+	libjansson-dev libnghttp2-dev libssl-dev zlib1g-dev libc6-dev check libsubunit-dev python3 python3-dev python3-venv
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-dbg python3-onnx \
-	curl prometheus systemd python3-grpcio python3-protobuf python3-h2 python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
+	curl openssl prometheus systemd python3-grpcio python3-protobuf python3-h2 python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
 WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe

@@ -17,7 +17,7 @@ set_source_files_properties(ops/matmul/blas.c PROPERTIES COMPILE_DEFINITIONS XCV
 foreach(library PCRE2:libpcre2-8:ops/text/regex JPEG:libjpeg:formats/image_jpeg WEBP:libwebp:formats/image_webp
                 TIFF:libtiff-4>=4.5:formats/image_tiff OPENJPEG:libopenjp2:formats/image_jpeg2000
                 JANSSON:jansson:server/json/document
-                NGHTTP2:libnghttp2:server/grpc/connection GZIP:zlib:server/grpc/inflate)
+                NGHTTP2:libnghttp2:server/grpc/connection OPENSSL:libssl:server/common/tls GZIP:zlib:server/grpc/inflate)
   string(REPLACE ":" ";" library ${library})
   list(GET library 0 name)
   list(GET library 1 module)

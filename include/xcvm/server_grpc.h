@@ -7,6 +7,7 @@
 #define XCVM_SERVER_GRPC_H
 
 #include <xcvm/server.h>
+#include <xcvm/server_tls.h>
 #include <xcvm/server_trace.h>
 
 #ifdef __cplusplus
@@ -28,6 +29,7 @@ typedef struct xcs_grpc_options {
     xcvm_sink access_log;      /* receives a line of JSON for each call, one at a time */
     unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
     xcs_tracer *tracer;    /* records sampled calls; NULL: none. It must outlive the server */
+    xcs_tls *tls;          /* calls need TLS; NULL: they are sent without. The server does not own it */
 } xcs_grpc_options;
 
 /* Starts to serve, on a thread of its own. The server must outlive the result. UNSUPPORTED if the library is missing.

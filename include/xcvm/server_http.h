@@ -6,6 +6,7 @@
 #define XCVM_SERVER_HTTP_H
 
 #include <xcvm/server.h>
+#include <xcvm/server_tls.h>
 #include <xcvm/server_trace.h>
 
 #ifdef __cplusplus
@@ -29,6 +30,7 @@ typedef struct xcs_http_options {
     xcvm_sink access_log;      /* receives a line of JSON for each request, one call at a time */
     unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
     xcs_tracer *tracer;    /* records sampled requests; NULL: none. It must outlive the server */
+    xcs_tls *tls;          /* the API is served with TLS; NULL: without. The server does not own it */
 } xcs_http_options;
 
 /* Starts to serve. The server must outlive the result. UNSUPPORTED if a library is missing. */

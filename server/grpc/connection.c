@@ -63,6 +63,7 @@ struct xcs_grpc_connection {
     xcs_grpc *grpc;
     xcs_grpc_connection *before, *next, *next_dirty;
     int descriptor;
+    xcs_tls_channel *tls; /* NULL: without TLS */
     bool is_dirty;
     bool is_dead;     /* to be destroyed by the loop */
     bool greeted;     /* the client has sent its settings */
@@ -388,13 +389,13 @@ xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor)
     c->created_ns = c->active_ns = c->idle_frames_ns = xcvm_clock_ns();
     c->idle_frames = IDLE_FRAMES;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    if (!create_session(c)) {
-        close(descriptor);
-        xcvm_deallocate(&grpc->allocator, c, sizeof *c);
-        return NULL;
-    }
-    if (epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-        h2.nghttp2_session_del(c->session);
+    const bool with_tls = grpc->options.tls != NULL;
+    c->tls = with_tls ? xcs_tls_open(grpc->options.tls, descriptor, "h2") : NULL;
+    const bool has_session = (!with_tls || c->tls != NULL) && create_session(c);
+    if (!has_session || epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        if (has_session)
+            h2.nghttp2_session_del(c->session);
+        xcs_tls_close(c->tls);
         close(descriptor);
         xcvm_deallocate(&grpc->allocator, c, sizeof *c);
         return NULL;
@@ -422,6 +423,7 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
         xcs_call_close(call);
     }
     h2.nghttp2_session_del(c->session);
+    xcs_tls_close(c->tls);
     close(c->descriptor);
     xcs_text_free(&c->unsent);
     xcvm_deallocate(&grpc->allocator, c, sizeof *c);
@@ -429,14 +431,16 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
 
 /* ---- Input and output ---- */
 
-void xcs_grpc_connection_read(xcs_grpc_connection *c)
+static void read_once(xcs_grpc_connection *c)
 {
     xcs_grpc *grpc = c->grpc;
-    if (c->is_dead)
+    const ssize_t got = c->tls != NULL ? xcs_tls_receive(c->tls, grpc->buffer, XCS_GRPC_BUFFER)
+                                       : recv(c->descriptor, grpc->buffer, XCS_GRPC_BUFFER, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (c->tls != NULL)
+            make_dirty(c); /* the handshake may allow it to send */
         return;
-    const ssize_t got = recv(c->descriptor, grpc->buffer, XCS_GRPC_BUFFER, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+    }
     if (got <= 0) {
         kill_connection(c);
         return;
@@ -451,6 +455,14 @@ void xcs_grpc_connection_read(xcs_grpc_connection *c)
     }
 }
 
+void xcs_grpc_connection_read(xcs_grpc_connection *c)
+{
+    do {
+        if (!c->is_dead)
+            read_once(c);
+    } while (!c->is_dead && c->tls != NULL && xcs_tls_is_pending(c->tls));
+}
+
 /* Asks epoll for the events that the connection waits for. */
 static void choose_events(xcs_grpc_connection *c, bool waits_write)
 {
@@ -462,11 +474,17 @@ static void choose_events(xcs_grpc_connection *c, bool waits_write)
         kill_connection(c);
 }
 
+/* Returns like send. */
+static ssize_t send_once(const xcs_grpc_connection *c, const char *bytes, size_t count)
+{
+    return c->tls != NULL ? xcs_tls_send(c->tls, bytes, count) : send(c->descriptor, bytes, count, MSG_NOSIGNAL);
+}
+
 /* Sends bytes, and keeps those that the socket does not take. Returns false if there are some. */
 static bool send_bytes(xcs_grpc_connection *c, const char *bytes, size_t count)
 {
     while (count > 0) {
-        const ssize_t sent = send(c->descriptor, bytes, count, MSG_NOSIGNAL);
+        const ssize_t sent = send_once(c, bytes, count);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0) {
@@ -490,7 +508,7 @@ static bool send_unsent(xcs_grpc_connection *c)
     const size_t count = c->unsent.count - c->unsent_at;
     if (count == 0)
         return true;
-    const ssize_t sent = send(c->descriptor, c->unsent.at + c->unsent_at, count, MSG_NOSIGNAL);
+    const ssize_t sent = send_once(c, c->unsent.at + c->unsent_at, count);
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
         kill_connection(c);
     if (sent > 0) {
@@ -533,7 +551,8 @@ void xcs_grpc_connection_flush(xcs_grpc_connection *c)
         blocked = !send_bytes(c, buffer, count) || blocked;
     if (c->is_dead)
         return;
-    choose_events(c, blocked);
+    /* Before the end of the handshake, what is sent may wait for what the client sends. */
+    choose_events(c, c->tls != NULL ? xcs_tls_waits_write(c->tls) : blocked);
     if (!blocked && !h2.nghttp2_session_want_read(c->session) && !h2.nghttp2_session_want_write(c->session))
         kill_connection(c);
 }

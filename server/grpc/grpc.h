@@ -4,6 +4,7 @@
 #define XCVM_SERVER_GRPC_GRPC_H
 
 #include "server/common/log.h"
+#include "server/common/tls.h"
 #include "server/common/wait.h"
 #include "server/grpc/framing.h"
 #include "server/grpc/infer_read.h"

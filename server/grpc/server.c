@@ -245,6 +245,8 @@ static void *run_loop(void *argument)
 {
     xcs_grpc *grpc = argument;
     uint64_t until_ns = 0;
+    if (grpc->options.tls != NULL)
+        xcs_tls_block_signal();
     while (!is_over(grpc, &until_ns)) {
         struct epoll_event events[MOST_EVENTS];
         const int count =

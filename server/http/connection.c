@@ -13,6 +13,8 @@
 /* A client that needs longer to send a body is cut off. */
 #define BODY_NS UINT64_C(120000000000)
 #define DISCARD_NS UINT64_C(2000000000)
+/* So is one that needs longer for the handshake of TLS. */
+#define HANDSHAKE_NS UINT64_C(10000000000)
 
 static const xcvm_allocator *allocator_of(const xcs_connection *c) { return &c->loop->http->allocator; }
 
@@ -29,7 +31,14 @@ xcs_connection *xcs_connection_create(xcs_loop *loop, int fd, bool is_admin)
     created->fd = fd;
     created->is_admin = is_admin;
     created->is_new = true;
-    return created;
+    if (is_admin || loop->http->options.tls == NULL)
+        return created;
+    created->tls = xcs_tls_open(loop->http->options.tls, fd, "http/1.1");
+    if (created->tls != NULL)
+        return created;
+    xcvm_deallocate(&loop->http->allocator, created, sizeof *created);
+    close(fd);
+    return NULL;
 }
 
 static void release_buffer(xcs_connection *c)
@@ -47,6 +56,7 @@ void xcs_connection_destroy(xcs_connection *connection)
     if (connection->exchange != NULL)
         xcs_exchange_destroy(connection->exchange, false);
     release_buffer(connection);
+    xcs_tls_close(connection->tls);
     close(connection->fd);
     xcvm_deallocate(allocator_of(connection), connection, sizeof *connection);
 }
@@ -76,24 +86,57 @@ static bool listen_for(xcs_connection *c, uint32_t events)
     return epoll_ctl(c->loop->epoll, action, c->fd, &event) == 0;
 }
 
+void xcs_connection_begin(xcs_connection *connection, uint64_t now)
+{
+    set_deadline(connection, connection->tls != NULL ? now + HANDSHAKE_NS : idle_end(connection, now));
+}
+
 /* ---- Responses ---- */
+
+/* Sends bytes of two texts. Returns like send. */
+static ssize_t send_parts(const xcs_connection *c, const struct iovec *parts)
+{
+    /* With TLS, what fits becomes one record, which a repeated call makes anew. */
+    char record[4096];
+    if (c->tls == NULL) {
+        const bool only_second = parts[0].iov_len == 0;
+        const struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts + only_second,
+                                       .msg_iovlen = 1 + (size_t)(!only_second && parts[1].iov_len > 0)};
+        return sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (parts[0].iov_len == 0)
+        return xcs_tls_send(c->tls, parts[1].iov_base, parts[1].iov_len);
+    const size_t room = sizeof record - parts[0].iov_len;
+    const size_t second = parts[1].iov_len < room ? parts[1].iov_len : room;
+    memcpy(record, parts[0].iov_base, parts[0].iov_len);
+    if (second > 0)
+        memcpy(record + parts[0].iov_len, parts[1].iov_base, second);
+    return xcs_tls_send(c->tls, record, parts[0].iov_len + second);
+}
 
 /* Sends the head and the text. Returns false if the connection has ended; otherwise c->sent tells how much was sent. */
 static bool send_some(xcs_connection *c, const char *text, size_t count)
 {
     while (c->sent < c->out_count + count) {
         const size_t head = c->sent < c->out_count ? c->sent : c->out_count, of_text = c->sent - head;
-        struct iovec parts[2] = {{c->out + head, c->out_count - head},
-                                 {(char *)(uintptr_t)text + of_text, count - of_text}};
-        const bool only_text = head == c->out_count;
-        const struct msghdr message = {.msg_iov = parts + only_text,
-                                       .msg_iovlen = 1 + (size_t)(!only_text && count > 0)};
-        const ssize_t sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const struct iovec parts[2] = {{c->out + head, c->out_count - head},
+                                       {(char *)(uintptr_t)text + of_text, count - of_text}};
+        const ssize_t sent = send_parts(c, parts);
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR;
         c->sent += (size_t)sent;
     }
     return true;
+}
+
+/* Ends the connection after the client has read what was sent. */
+static bool begin_discarding(xcs_connection *c, uint64_t now)
+{
+    if (c->has_left || shutdown(c->fd, SHUT_WR) != 0)
+        return false;
+    c->state = XCS_DISCARDS;
+    set_deadline(c, now + DISCARD_NS);
+    return listen_for(c, EPOLLIN | EPOLLRDHUP);
 }
 
 /* The end of a response: the connection ends, or reads the next request. */
@@ -103,11 +146,9 @@ static bool end_response(xcs_connection *c, uint64_t now)
     c->exchange = NULL;
     c->served = true;
     if (!c->keep_alive) {
-        if (c->has_left || shutdown(c->fd, SHUT_WR) != 0)
-            return false;
-        c->state = XCS_DISCARDS;
-        set_deadline(c, now + DISCARD_NS);
-        return listen_for(c, EPOLLIN | EPOLLRDHUP);
+        if (c->tls != NULL && !c->has_left)
+            xcs_tls_end(c->tls);
+        return begin_discarding(c, now);
     }
     c->state = XCS_READS_HEAD;
     set_deadline(c, idle_end(c, now));
@@ -233,7 +274,8 @@ static bool read_head(xcs_connection *c, uint64_t now, bool *more)
     *more = true;
     if (c->head.expects_continue && c->begin == c->end && (c->head.chunked || c->body_left > 0)) {
         static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-        return send(c->fd, interim, sizeof interim - 1, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof interim - 1;
+        const struct iovec parts[2] = {{(char *)(uintptr_t)interim, sizeof interim - 1}, {NULL, 0}};
+        return send_parts(c, parts) == sizeof interim - 1;
     }
     return true;
 }
@@ -305,10 +347,25 @@ static bool advance(xcs_connection *c, uint64_t now)
 
 /* ---- Events ---- */
 
-/* Reads once. Returns the number of bytes, 0 at the end of the connection, or -1 if there are none. */
-static ssize_t receive(xcs_connection *c, char *to, size_t room)
+/* A client of HTTP at a port with TLS reads why it gets no answer. */
+static bool refuse_plain(xcs_connection *c, uint64_t now)
 {
-    const ssize_t got = recv(c->fd, to, room, MSG_DONTWAIT);
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+                               "Content-Length: 51\r\nConnection: close\r\n\r\n"
+                               "{\"error\":\"this port expects TLS. Use https://...\"}\n";
+    if (send(c->fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof text - 1)
+        return false;
+    return begin_discarding(c, now);
+}
+
+/* Reads once. Returns the number of bytes, 0 at the end of the connection, or -1 if there are none. */
+static ssize_t receive(xcs_connection *c, char *to, size_t room, uint64_t now)
+{
+    const ssize_t got = c->tls != NULL ? xcs_tls_receive(c->tls, to, room) : recv(c->fd, to, room, MSG_DONTWAIT);
+    if (c->tls != NULL && !c->is_secure && xcs_tls_is_secure(c->tls)) {
+        c->is_secure = true;
+        set_deadline(c, idle_end(c, now));
+    }
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
@@ -335,11 +392,14 @@ static bool handle_input(xcs_connection *c, uint64_t now)
         room = XCS_IN_BYTES - c->end;
     }
     const bool begins = c->state == XCS_READS_HEAD && c->end == 0;
-    const ssize_t got = receive(c, to, room);
+    const ssize_t got = receive(c, to, room, now);
     if (got <= 0) {
         if (got < 0 && begins)
             release_buffer(c);
-        return got < 0;
+        if (got == 0 && c->tls != NULL && xcs_tls_is_plain(c->tls))
+            return refuse_plain(c, now);
+        return got < 0 && (c->tls == NULL || listen_for(c, EPOLLIN | EPOLLRDHUP |
+                                                               (xcs_tls_waits_write(c->tls) ? (uint32_t)EPOLLOUT : 0)));
     }
     if (in_place) {
         xcs_exchange_count_received(c->exchange, (size_t)got);
@@ -357,11 +417,20 @@ static bool discard(xcs_connection *c)
 {
     char bytes[4096];
     for (int i = 0; i < 16; i++) {
-        const ssize_t got = receive(c, bytes, sizeof bytes);
+        const ssize_t got = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (got <= 0)
-            return got < 0;
+            return got < 0 && (errno == EAGAIN || errno == EINTR);
     }
     return true;
+}
+
+/* Handles what TLS has received already, which epoll does not report. */
+static bool handle_pending(xcs_connection *c, bool alive, uint64_t now)
+{
+    while (alive && c->tls != NULL && (c->state == XCS_READS_HEAD || c->state == XCS_READS_BODY) &&
+           xcs_tls_is_pending(c->tls))
+        alive = handle_input(c, now);
+    return alive;
 }
 
 bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t now)
@@ -370,7 +439,7 @@ bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t
     switch (c->state) {
     case XCS_READS_HEAD:
     case XCS_READS_BODY:
-        return handle_input(c, now);
+        return handle_pending(c, handle_input(c, now), now);
     case XCS_WAITS:
         if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0)
             return listen_for(c, EPOLLRDHUP); /* the next request waits in the socket */
@@ -380,7 +449,8 @@ bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t
         xcs_exchange_leave(c->exchange);
         return true; /* destroyed after the request */
     case XCS_WRITES:
-        return (events & (EPOLLHUP | EPOLLERR)) == 0 && write_response(c, now) && advance(c, now);
+        return (events & (EPOLLHUP | EPOLLERR)) == 0 &&
+               handle_pending(c, write_response(c, now) && advance(c, now), now);
     case XCS_DISCARDS:
         return discard(c);
     }
@@ -389,7 +459,7 @@ bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t
 
 bool xcs_connection_continue(xcs_connection *connection, uint64_t now)
 {
-    return begin_response(connection, now) && advance(connection, now);
+    return handle_pending(connection, begin_response(connection, now) && advance(connection, now), now);
 }
 
 bool xcs_connection_expire(xcs_connection *connection, uint64_t now)

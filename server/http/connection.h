@@ -3,6 +3,7 @@
 #ifndef XCVM_SERVER_HTTP_CONNECTION_H
 #define XCVM_SERVER_HTTP_CONNECTION_H
 
+#include "server/common/tls.h"
 #include "server/common/wait.h"
 #include "server/http/exchange.h"
 
@@ -21,11 +22,13 @@ struct xcs_connection {
     xcs_connection *before, *next; /* in the thread's list */
     xcs_connection *next_resumed;
     int fd;
-    uint32_t events; /* registered; 0: none */
+    xcs_tls_channel *tls; /* NULL: without TLS */
+    uint32_t events;      /* registered; 0: none */
     xcs_connection_state state;
     bool is_admin, is_new; /* is_new: not yet in the list of its thread */
     bool keep_alive, has_left;
     bool served;                /* one request at least */
+    bool is_secure;             /* the handshake of TLS is complete */
     char *in;                   /* XCS_IN_BYTES; NULL: nothing is buffered */
     size_t begin, end, scanned; /* of the bytes that were not used */
     xcs_head head;
@@ -40,6 +43,8 @@ struct xcs_connection {
 
 /* Takes a socket over. Returns NULL, with the socket closed, if there is no memory. */
 xcs_connection *xcs_connection_create(xcs_loop *loop, int fd, bool is_admin);
+/* Sets the first deadline, when the thread has taken the connection over. */
+void xcs_connection_begin(xcs_connection *connection, uint64_t now);
 /* Closes the socket and releases the connection, which must not wait for a request. */
 void xcs_connection_destroy(xcs_connection *connection);
 /* Handles events of epoll. Returns false if the connection has ended and must be destroyed. */

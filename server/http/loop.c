@@ -131,7 +131,8 @@ static bool accept_one(xcs_loop *loop, int index)
         static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
                                    "Content-Length: 42\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
                                    "{\"error\":\"too many connections are open\"}\n";
-        (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (http->options.tls == NULL)
+            (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         close(fd);
         __atomic_sub_fetch(&http->connections, 1, __ATOMIC_RELAXED);
         return true;
@@ -167,7 +168,7 @@ static void handle_resumed(xcs_loop *loop, uint64_t now)
         bool alive = true;
         if (c->is_new) {
             insert(loop, c);
-            c->deadline_ns = now + (uint64_t)loop->http->options.idle_seconds * 1000000000;
+            xcs_connection_begin(c, now);
             struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = c};
             c->events = event.events;
             alive = epoll_ctl(loop->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0;
@@ -239,6 +240,8 @@ static void *serve(void *argument)
     xcs_loop *loop = argument;
     struct epoll_event events[MOST_EVENTS];
     uint64_t now = xcvm_clock_ns();
+    if (loop->http->options.tls != NULL)
+        xcs_tls_block_signal();
     while (!has_ended(loop)) {
         const int count = xcs_waiter_wait(&loop->waiter, loop->epoll, events, MOST_EVENTS, time_left(loop, now));
         now = xcvm_clock_ns();

@@ -48,7 +48,8 @@ static void ask(const xcs_http *http, const char *line, const char *body, const 
 
 static xcs_http *open_http(xcs_server *server)
 {
-    const xcs_http_options options = {.size = sizeof options, .address = "127.0.0.1:0", .threads = 2, .busy_poll_us = 50};
+    const xcs_http_options options = {
+        .size = sizeof options, .address = "127.0.0.1:0", .threads = 2, .busy_poll_us = 50};
     xcs_http *http = NULL;
     xcvm_error error = {0};
     ck_assert_msg(xcs_http_create(server, &options, &http, &error) == XCVM_OK, "%s", error.message);

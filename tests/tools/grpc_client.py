@@ -1,7 +1,8 @@
 """Talks gRPC to `xcvm serve` with Debian's python3-grpcio: grpc_client.py ADDRESS CASE [ARGUMENT...].
 
-Messages are classes that protoc makes of the service definitions; PYTHONPATH has their directory.
+With the environment variable CA, a file of certificates, it speaks TLS. Messages are classes that protoc makes of the service definitions; PYTHONPATH has their directory.
 """
+import os
 import struct
 import sys
 import threading
@@ -15,8 +16,12 @@ SERVICE = "/inference.GRPCInferenceService/"
 
 
 def connect(**options):
-    target = ADDRESS if ADDRESS.startswith("unix:") else ADDRESS
-    return grpc.insecure_channel(target, options=[(key.replace("_", "-", 0), value) for key, value in options.items()])
+    options = list(options.items())
+    if "CA" not in os.environ:
+        return grpc.insecure_channel(ADDRESS, options=options)
+    with open(os.environ["CA"], "rb") as f:
+        credentials = grpc.ssl_channel_credentials(f.read())
+    return grpc.secure_channel(ADDRESS, credentials, options=options)
 
 
 channel = connect()

@@ -1,21 +1,35 @@
 """Talks to `xcvm serve` as its clients do, and as they should not: serve_client.py ADDRESS CASE [ARGUMENT...].
+With the environment variable CA, a file of certificates, it speaks TLS.
 
 Uses sockets and the standard library only, so that nothing repairs a request on its way.
 """
 import json
+import os
 import socket
+import ssl
 import struct
 import sys
 import threading
 import time
 
 HOST, PORT = sys.argv[1].rsplit(":", 1)
+TLS = ssl.create_default_context(cafile=os.environ["CA"]) if "CA" in os.environ else None
+
+
+class HalfClosed(ssl.SSLSocket):
+    def shutdown(self, how):
+        """Ends sending, and still reads TLS."""
+        socket.socket.shutdown(self, how)
+
+
+if TLS:
+    TLS.sslsocket_class = HalfClosed
 
 
 def connect():
     s = socket.create_connection((HOST, int(PORT)), timeout=20)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return s
+    return TLS.wrap_socket(s, server_hostname="localhost") if TLS else s
 
 
 def read_response(s):

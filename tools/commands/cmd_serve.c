@@ -25,7 +25,8 @@
 
 struct serve_flags {
     struct program_flags program;
-    const char *http, *grpc, *admin, *api_key_file, *access_log, *config, *otlp_endpoint, *otlp_service;
+    const char *http, *grpc, *admin, *api_key_file, *tls_cert, *tls_key, *access_log, *config, *otlp_endpoint,
+        *otlp_service;
     bool insecure, no_admin, no_sandbox, inexact_batches;
     int64_t trace_sample;
     int64_t workers, sessions, threads, connections;
@@ -42,6 +43,10 @@ static const struct option serving_options[] = {
      "load and unload models only at this Unix socket, which it creates for the user of the process"},
     {"api-key-file", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, api_key_file), 0, 0,
      "clients must send the key in this file, as \"Authorization: Bearer KEY\"; gRPC: as metadata"},
+    {"tls-cert", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, tls_cert), 0, 0,
+     "serve REST and gRPC with TLS by this certificate, with its chain, in PEM form"},
+    {"tls-key", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, tls_key), 0, 0,
+     "private key of the certificate in PEM form, without a password"},
     {"insecure", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, insecure), 0, 0,
      "allow an address that other machines can reach without an API key"},
     {"no-admin", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, no_admin), 0, 0,
@@ -125,6 +130,7 @@ struct service {
     xcs_http *http;
     xcs_grpc *grpc; /* NULL: none */
     xcs_tracer *tracer;
+    xcs_tls *tls;
     int log;         /* descriptor; -1: none */
     bool log_is_cut; /* its last line has no end; atomic, because the servers share the log */
     char *api_key;
@@ -225,6 +231,18 @@ static int read_api_key(struct service *service)
     return EXIT_OK;
 }
 
+static int read_certificate(struct service *service)
+{
+    const struct serve_flags *f = service->flags;
+    xcvm_error error = {.pc = -1};
+    if ((f->tls_cert != NULL) != (f->tls_key != NULL))
+        return report_usage("--tls-cert and --tls-key belong together. Add %s",
+                            f->tls_cert == NULL ? "--tls-cert FILE" : "--tls-key FILE");
+    if (f->tls_cert == NULL || xcs_tls_create(f->tls_cert, f->tls_key, &service->tls, &error) == XCVM_OK)
+        return EXIT_OK;
+    return report_error(NULL, &error);
+}
+
 static int open_log(struct service *service)
 {
     const char *path = service->flags->access_log;
@@ -274,7 +292,8 @@ static int start_http(struct service *service)
                                       .connection_limit = (unsigned)f->connections,
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service},
                                       .busy_poll_us = (unsigned)f->busy_poll_us,
-                                      .tracer = service->tracer};
+                                      .tracer = service->tracer,
+                                      .tls = service->tls};
     if (xcs_http_create(service->server, &options, &service->http, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
@@ -293,7 +312,8 @@ static int start_grpc(struct service *service)
                                       .connection_limit = (unsigned)f->connections,
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service},
                                       .busy_poll_us = (unsigned)f->busy_poll_us,
-                                      .tracer = service->tracer};
+                                      .tracer = service->tracer,
+                                      .tls = service->tls};
     if (f->grpc == NULL || xcs_grpc_create(service->server, &options, &service->grpc, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
@@ -325,7 +345,8 @@ static void restrict_files(const struct service *service)
         sockets[count++] = f->grpc;
     if (f->admin != NULL)
         sockets[count++] = f->admin;
-    if (!sandbox_restrict_files(service->operands, sockets))
+    const char *const files[] = {f->tls_cert, f->tls_key, NULL};
+    if (!sandbox_restrict_files(service->operands, sockets, files))
         report_line("the kernel has no Landlock, so files are not restricted");
 }
 
@@ -335,6 +356,8 @@ static int start(struct service *service)
         .size = sizeof options, .workers = (int)service->flags->workers, .memory_limit = service->flags->memory};
     xcvm_error error = {.pc = -1};
     int code = read_api_key(service);
+    if (code == EXIT_OK)
+        code = read_certificate(service);
     if (code == EXIT_OK)
         code = open_log(service);
     /* Before threads are created, which inherit the restriction. */
@@ -369,6 +392,18 @@ static void block_signals(sigset_t *signals)
     signal(SIGXFSZ, SIG_IGN); /* a log at the limit of file sizes */
 }
 
+/* If it fails, the old certificate stays in use. */
+static void reload_certificate(const struct service *service)
+{
+    xcvm_error error = {.pc = -1};
+    if (service->tls == NULL)
+        return;
+    if (xcs_tls_reload(service->tls, &error) != XCVM_OK)
+        (void)report_error(NULL, &error);
+    else
+        report_line("the certificate was read again");
+}
+
 /* Serves until SIGTERM or SIGINT. SIGHUP reloads. */
 static void serve_until_stopped(struct service *service, const sigset_t *signals)
 {
@@ -383,6 +418,7 @@ static void serve_until_stopped(struct service *service, const sigset_t *signals
             systemd_notify("STATUS=Reloading");
             report_line("reloading");
             (void)load_models(service, false);
+            reload_certificate(service);
             systemd_notify("STATUS=Serving");
         } else if (watchdog_ns != 0) {
             systemd_notify("WATCHDOG=1");
@@ -428,6 +464,7 @@ static int serve(struct serve_flags *flags, const struct arguments *operands)
     xcs_http_destroy(service.http);
     xcs_tracer_destroy(service.tracer);
     xcs_server_destroy(service.server);
+    xcs_tls_destroy(service.tls);
     if (service.log > STDOUT_FILENO)
         close(service.log);
     free(service.api_key);
@@ -454,6 +491,7 @@ static const struct example examples[] = {
     {"models/ --access-log - --max-batch 8", "serve every model of a directory, with a log"},
     {"prog.bin --grpc 127.0.0.1:8001", "serve gRPC as well"},
     {"prog.bin --http 0.0.0.0:8000 --api-key-file key.txt", "serve other machines"},
+    {"prog.bin --http 0.0.0.0:8443 --api-key-file key.txt --tls-cert cert.pem --tls-key key.pem", "serve with TLS"},
     {"models/ --admin admin.sock", "load and unload models at a socket of their own"},
     {"--config serve.conf", "read models and options from a file"},
 };
@@ -480,7 +518,8 @@ const struct command command_serve = {
         "the "
         "number of rows only run together. A client that closes its connection or cancels its call cancels its "
         "request.\n\n"
-        "SIGHUP reads models and directories again while requests are served; a model that does not load keeps its old "
+        "SIGHUP reads models, directories and the certificate again while requests are served; a model that does not "
+        "load keeps its old "
         "version. SIGTERM finishes all requests and ends. Sockets, readiness and watchdog of systemd are used if they "
         "are "
         "in the environment. docs/serving.md has the details.",

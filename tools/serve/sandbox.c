@@ -66,11 +66,9 @@ static void allow_directory(int rules, const char *path, uint64_t access)
     free(folder);
 }
 
-/* Allows the directory where a model is, and the one where its file is if the model is a symbolic link. */
-static void allow_model(int rules, const char *operand)
+/* Allows the directory where a file is, and the one where it really is if it is a symbolic link. */
+static void allow_file(int rules, const char *path)
 {
-    const char *equals = strchr(operand, '='), *slash = strchr(operand, '/');
-    const char *path = equals != NULL && equals != operand && (slash == NULL || equals < slash) ? equals + 1 : operand;
     allow_directory(rules, path, READ_FILES);
     char *resolved = realpath(path, NULL);
     if (resolved != NULL)
@@ -78,7 +76,13 @@ static void allow_model(int rules, const char *operand)
     free(resolved);
 }
 
-bool sandbox_restrict_files(const struct arguments *operands, const char *const *sockets)
+static void allow_model(int rules, const char *operand)
+{
+    const char *equals = strchr(operand, '='), *slash = strchr(operand, '/');
+    allow_file(rules, equals != NULL && equals != operand && (slash == NULL || equals < slash) ? equals + 1 : operand);
+}
+
+bool sandbox_restrict_files(const struct arguments *operands, const char *const *sockets, const char *const *files)
 {
     static const char *const libraries[] = {"/usr", "/lib", "/lib64", "/opt"};
     static const char *const settings[] = {"/etc", "/proc", "/sys", "/dev"};
@@ -94,6 +98,8 @@ bool sandbox_restrict_files(const struct arguments *operands, const char *const 
         allow_model(rules, operands->items[i]);
     for (; *sockets != NULL; sockets++)
         allow_directory(rules, strncmp(*sockets, "unix:", 5) == 0 ? *sockets + 5 : *sockets, MAKE_SOCKETS);
+    for (; *files != NULL; files++)
+        allow_file(rules, *files);
     const bool restricted =
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     close(rules);
@@ -102,10 +108,11 @@ bool sandbox_restrict_files(const struct arguments *operands, const char *const 
 
 #else
 
-bool sandbox_restrict_files(const struct arguments *operands, const char *const *sockets)
+bool sandbox_restrict_files(const struct arguments *operands, const char *const *sockets, const char *const *files)
 {
     (void)operands;
     (void)sockets;
+    (void)files;
     return false;
 }
 

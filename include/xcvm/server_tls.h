@@ -1,0 +1,26 @@
+/* XCVM server: TLS for xcs_http and xcs_grpc, by libssl of OpenSSL 3, which is loaded on first use. */
+#ifndef XCVM_SERVER_TLS_H
+#define XCVM_SERVER_TLS_H
+
+#include <xcvm/xcvm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A certificate and its private key. Servers may share it. */
+typedef struct xcs_tls xcs_tls;
+
+/* Reads a certificate with its chain and a private key without a password, both PEM files. Fails if they do not belong
+ * together or if the certificate is not valid now. UNSUPPORTED if the library is missing. */
+XCVM_API XCVM_MUST_USE xcvm_status xcs_tls_create(const char *certificate, const char *key, xcs_tls **tls,
+                                                  xcvm_error *error);
+/* Reads the files again for new connections. A failure keeps the old certificate. Thread-safe. */
+XCVM_API XCVM_MUST_USE xcvm_status xcs_tls_reload(xcs_tls *tls, xcvm_error *error);
+/* The servers that use it must have been destroyed. */
+XCVM_API void xcs_tls_destroy(xcs_tls *tls);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
