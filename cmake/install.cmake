@@ -4,7 +4,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS xcvm xcvm-compiler xcvm-server EXPORT xcvm-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/xcvm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${generated}/xcvm/tape_calls.h ${generated}/xcvm/tape_calls.def DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/xcvm)
-install(FILES ${generated}/xcvm.proto server/grpc/definitions/inference.proto DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
+install(FILES ${generated}/xcvm.proto server/grpc/definitions/inference.proto server/http/definitions/inference.openapi.json
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/xcvm)
 install(EXPORT xcvm-targets NAMESPACE xcvm:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/xcvm)
 
 file(WRITE ${PROJECT_BINARY_DIR}/xcvm-config.cmake
