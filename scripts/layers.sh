@@ -61,10 +61,11 @@ tape/optimizers: tape/backward tape/layers
 tape/create.c: tape/lazy tape/batch tape/backward tape/building
 server/pool:
 server/json:
+server/page:
 server/trace: server/pool server/json
 server/oip: server/pool server/json
 server/common: server/pool server/json
-server/http: server/pool server/json server/oip server/common server/trace
+server/http: server/pool server/json server/oip server/common server/page server/trace
 server/grpc: server/pool server/json server/oip server/common server/trace
 train: train/data
 train/data:

@@ -123,6 +123,7 @@ outputs() {
     step 'reports of profiles, in Chromium' tests/report/run.sh build/release
     step 'server: reloads, clients that leave, overload' tests/server/load.sh build/release
     step 'server: SIGTERM under load, SIGKILL with a backlog' /usr/bin/python3 tests/server/ends.py build/release/tools/xcvm 1
+    step 'server: its page, in Chromium' tests/server/page/run.sh build/release
     step 'gRPC: calls by grpc-js' tests/grpc/run.sh build/release
     step 'REST: answers by the OpenAPI description, in Prism' tests/openapi/run.sh build/release
     step 'web: npm package in Node and Chromium' tests/web/run.sh

@@ -31,6 +31,7 @@ typedef struct xcs_http_options {
     unsigned busy_poll_us; /* a thread looks for the next request for this time before it sleeps; 0: sleeps at once */
     xcs_tracer *tracer;    /* records sampled requests; NULL: none. It must outlive the server */
     xcs_tls *tls;          /* the API is served with TLS; NULL: without. The server does not own it */
+    bool no_page;          /* has no web page at "/" */
 } xcs_http_options;
 
 /* Starts to serve. The server must outlive the result. UNSUPPORTED if a library is missing. */

@@ -28,7 +28,7 @@ static bool is_authorized(const xcs_exchange *exchange)
 {
     const xcs_http *http = exchange->http;
     if (http->api_key == NULL || exchange->route.target == XCS_TARGET_LIVE ||
-        exchange->route.target == XCS_TARGET_READY)
+        exchange->route.target == XCS_TARGET_READY || exchange->route.target == XCS_TARGET_PAGE)
         return true;
     return xcs_key_is_sent(http->api_key, xcs_head_find(exchange->head, "Authorization"),
                            xcs_head_find(exchange->head, "X-API-Key"));
@@ -56,7 +56,8 @@ static void check_headers(xcs_exchange *exchange)
     char message[200];
     if (!is_authorized(exchange)) {
         xcs_exchange_fail(exchange, 401, "the API key is missing or wrong. Send \"Authorization: Bearer KEY\"");
-    } else if (exchange->route.target == XCS_TARGET_UNKNOWN) {
+    } else if (exchange->route.target == XCS_TARGET_UNKNOWN ||
+               (exchange->route.target == XCS_TARGET_PAGE && http->options.no_page)) {
         xcs_exchange_fail(exchange, 404, "there is no such path. \"/v2\" describes the server");
     } else if (strcmp(exchange->method, expected) != 0 &&
                !(strcmp(exchange->method, "HEAD") == 0 && strcmp(expected, "GET") == 0)) {
@@ -238,6 +239,9 @@ static void handle(xcs_exchange *exchange)
         break;
     case XCS_TARGET_TRACE:
         xcs_handle_trace(exchange);
+        break;
+    case XCS_TARGET_PAGE:
+        xcs_handle_page(exchange);
         break;
     default:
         handle_listing(exchange);

@@ -99,6 +99,7 @@ void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message);
 void xcs_handle_infer(xcs_exchange *exchange);
 void xcs_handle_admin(xcs_exchange *exchange);
 void xcs_handle_trace(xcs_exchange *exchange);
+void xcs_handle_page(xcs_exchange *exchange);
 /* Suspends the exchange unless it is done. */
 void xcs_exchange_wait(xcs_exchange *exchange);
 /* Called by the thread that sets the response of an exchange that may be suspended. Nothing of the exchange may be used

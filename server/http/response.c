@@ -1,6 +1,8 @@
 /* The head of a response. */
 #include "server/http/connection.h"
 
+#include "server/page/page.h"
+
 #include <string.h>
 
 static char *put(char *to, const char *text)
@@ -76,6 +78,8 @@ size_t xcs_response_head(const xcs_connection *connection, char *to)
         at = put(at, "WWW-Authenticate: Bearer\r\n");
     if (e->status == 405)
         at = put(put(put(at, "Allow: "), xcs_route_method(e->route.target)), "\r\n");
+    if (e->route.target == XCS_TARGET_PAGE && e->status == 200)
+        at = put(at, xcs_page_headers);
     if (e->trace != NULL)
         at = put(put(put(at, "Traceresponse: "), xcs_trace_response(e->trace)), "\r\n");
     if (!connection->keep_alive)

@@ -1,6 +1,8 @@
 /* Paths: v2[/health/live|ready], v2/models/M[/versions/V][/ready|/stats|/infer], v2/repository/..., metrics,
- * debug/trace. */
+ * debug/trace, and the files of the page. */
 #include "server/http/route.h"
+
+#include "server/page/page.h"
 
 #include <string.h>
 
@@ -61,6 +63,7 @@ xcs_route xcs_route_parse(const char *path)
 {
     xcs_route route = {.target = XCS_TARGET_UNKNOWN};
     parts p = {.count = 0};
+    const char *whole = path;
     while (*path == '/' && path[1] != '\0') {
         if (p.count == MOST_PARTS)
             return route;
@@ -75,6 +78,8 @@ xcs_route xcs_route_parse(const char *path)
         route.target = XCS_TARGET_SERVER;
     else if (p.count == 2 && part_is(&p, 0, "debug") && part_is(&p, 1, "trace"))
         route.target = XCS_TARGET_TRACE;
+    else if (p.count < 2 && xcs_page_find(whole) != NULL)
+        route.target = XCS_TARGET_PAGE;
     else if (!part_is(&p, 0, "v2"))
         return route;
     else if (p.count == 3 && part_is(&p, 1, "health"))

@@ -17,7 +17,8 @@ typedef enum xcs_target {
     XCS_TARGET_LOAD,
     XCS_TARGET_UNLOAD,
     XCS_TARGET_METRICS,
-    XCS_TARGET_TRACE
+    XCS_TARGET_TRACE,
+    XCS_TARGET_PAGE
 } xcs_target;
 
 typedef struct xcs_route {

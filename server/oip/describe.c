@@ -49,6 +49,22 @@ static void list_version(void *user, const xcs_model_info *info)
     xcs_text_format(l->text, "%s\"%s\"", l->count++ > 0 ? "," : "", info->version);
 }
 
+/* The names of classes that the program's metadata have, one per line. */
+static void describe_classes(xcs_text *text, const xcvm_program *program)
+{
+    const char *names = xcvm_program_metadata(program, "class_names");
+    const char *output = xcvm_program_metadata(program, "class_output");
+    if (names == NULL)
+        return;
+    xcs_text_put(text, ",\"parameters\":{\"class_names\":");
+    put_quoted(text, names);
+    if (output != NULL) {
+        xcs_text_put(text, ",\"class_output\":");
+        put_quoted(text, output);
+    }
+    xcs_text_put(text, "}");
+}
+
 xcvm_status xcs_describe_model(xcs_server *server, const xcs_model *model, xcs_text *text, xcvm_error *error)
 {
     const xcvm_program *program = xcs_model_program(model);
@@ -67,7 +83,9 @@ xcvm_status xcs_describe_model(xcs_server *server, const xcs_model *model, xcs_t
         xcs_text_put(text, i > 0 ? "," : "");
         describe_tensor(text, xcvm_program_output_at(program, i));
     }
-    xcs_text_put(text, "]}");
+    xcs_text_put(text, "]");
+    describe_classes(text, program);
+    xcs_text_put(text, "}");
     return XCVM_OK;
 }
 
@@ -110,6 +128,19 @@ static uint64_t wall_ms(uint64_t monotonic_ns)
     return ((uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - ago) / 1000000;
 }
 
+/* The histogram of the metrics: bounds of the buckets, and a count for each and for what is beyond the last. */
+static void put_latency(xcs_text *text, const xcs_statistics *s)
+{
+    xcs_text_put(text, "\"latency\":{\"bounds_ns\":[");
+    uint64_t bound = XCS_HISTOGRAM_FIRST_NS;
+    for (int i = 0; i + 1 < XCS_HISTOGRAM_BUCKETS; i++, bound *= 2)
+        xcs_text_format(text, "%s%llu", i > 0 ? "," : "", (unsigned long long)bound);
+    xcs_text_put(text, "],\"counts\":[");
+    for (int i = 0; i < XCS_HISTOGRAM_BUCKETS; i++)
+        xcs_text_format(text, "%s%llu", i > 0 ? "," : "", (unsigned long long)s->histogram[i]);
+    xcs_text_put(text, "]}");
+}
+
 static void list_statistics(void *user, const xcs_model_info *info)
 {
     listing *l = user;
@@ -133,9 +164,11 @@ static void list_statistics(void *user, const xcs_model_info *info)
     put_duration(l->text, "compute_infer", s->succeeded, s->run_ns);
     xcs_text_format(l->text,
                     "},\"refused_count\":%llu,\"timeout_count\":%llu,\"cancelled_count\":%llu,\"waiting\":%zu,"
-                    "\"running\":%zu,\"clients\":%zu,\"memory_bytes\":%zu}",
+                    "\"running\":%zu,\"clients\":%zu,\"memory_bytes\":%zu,",
                     (unsigned long long)s->refused, (unsigned long long)s->timed_out, (unsigned long long)s->cancelled,
                     s->waiting, s->running, s->clients, s->memory_bytes);
+    put_latency(l->text, s);
+    xcs_text_put(l->text, "}");
 }
 
 xcvm_status xcs_describe_statistics(xcs_server *server, const char *name, const char *version, xcs_text *text,

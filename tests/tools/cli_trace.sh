@@ -56,11 +56,13 @@ client 0 key
 stop
 
 # Without a context, one request in N is traced.
-start --trace-sample 1
+start --trace-sample 1 --no-page
 ask() { curl --silent --max-time 20 "http://$address/v2/models/doubles/infer" -d '{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}]}' "$@"; }
 check test "$(ask --include | grep -c '^Traceresponse: 00-')" = 1
 check test "$(ask --include --header "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" | grep -c '^Traceresponse')" = 0
 check test "$(get /debug/trace | grep -c '"cat":"Request"')" = 1
+check test "$(get / | grep -c 'there is no such path')" = 1
+check test "$(get /page.js | grep -c 'there is no such path')" = 1
 stop
 
 run serve doubles.xcvm --otlp-endpoint https://127.0.0.1:4318

@@ -191,13 +191,16 @@ def case_failures():
 
 
 def case_key(key="a-key-of-many-characters"):
-    """Traces need the key."""
+    """Traces need the key; the files of the page have no data and need none."""
     allowed = {"Authorization": f"Bearer {key}"}
     check(infer(SAMPLED)[0] == 401, "a request without the key")
     check(get("/debug/trace")[0] == 401 and get("/debug/trace", {"Authorization": "Bearer x"})[0] == 401, "no key")
     status, _, body = get("/debug/trace", allowed)
     check(status == 200 and b"Request" not in body, "a request without the key is traced")
     check(infer({**SAMPLED, **allowed})[0] == 200 and TRACE.encode() in get("/debug/trace", allowed)[2], "traces")
+    for path in ("/", "/page.js", "/page.css"):
+        status, headers, _ = get(path)
+        check(status == 200 and "default-src 'none'" in headers["Content-Security-Policy"], path)
 
 
 globals()["case_" + CASE]()

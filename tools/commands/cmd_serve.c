@@ -27,7 +27,7 @@ struct serve_flags {
     struct program_flags program;
     const char *http, *grpc, *admin, *api_key_file, *tls_cert, *tls_key, *access_log, *config, *otlp_endpoint,
         *otlp_service;
-    bool insecure, no_admin, no_sandbox, inexact_batches;
+    bool insecure, no_admin, no_sandbox, no_page, inexact_batches;
     int64_t trace_sample;
     int64_t workers, sessions, threads, connections;
     int64_t queue, max_batch, batch_delay_us, busy_poll_us, request_timeout_ms, clients, client_idle_s, drain_ms;
@@ -57,6 +57,7 @@ static const struct option serving_options[] = {
      "append a line of JSON for each request; \"-\": standard output"},
     {"config", 0, "FILE", OPTION_FILE, offsetof(struct serve_flags, config), 0, 0,
      "read options from a file with lines NAME = VALUE and model = PATH; the command line wins"},
+    {"no-page", 0, NULL, OPTION_FLAG, offsetof(struct serve_flags, no_page), 0, 0, "have no web page at \"/\""},
     {"trace-sample", 0, "N", OPTION_INT, offsetof(struct serve_flags, trace_sample), 0, INT32_MAX,
      "trace one in N requests without a W3C trace context; 0: none. Requests with one are traced if it says so"},
     {"otlp-endpoint", 0, "URL", OPTION_TEXT, offsetof(struct serve_flags, otlp_endpoint), 0, 0,
@@ -293,7 +294,8 @@ static int start_http(struct service *service)
                                       .access_log = {service->log >= 0 ? append_to_log : NULL, service},
                                       .busy_poll_us = (unsigned)f->busy_poll_us,
                                       .tracer = service->tracer,
-                                      .tls = service->tls};
+                                      .tls = service->tls,
+                                      .no_page = f->no_page};
     if (xcs_http_create(service->server, &options, &service->http, &error) == XCVM_OK)
         return EXIT_OK;
     return report_address(&error);
