@@ -1,7 +1,7 @@
 /* Tests of traces: headers of the trace context, sampling, profiles of requests, the last traces, and URLs. */
 #include "base/clock.h"
 #include "server/trace/collector.h"
-#include "server/trace/record.h"
+#include "server/trace/exporter.h"
 #include "tests/server/support.h"
 
 #define TRACE_ID "0af7651916cd43dd8448eb211c80319c"
@@ -216,6 +216,45 @@ START_TEST(keeps_the_last)
 }
 END_TEST
 
+/* A call of gRPC has the attributes of RPC. Strings of clients are quoted. */
+START_TEST(spans_of_calls)
+{
+    xcs_tracer *tracer = create_tracer(1);
+    xcs_text text = {.allocator = NULL};
+    xcs_trace_headers headers = {.parents = 0};
+    xcs_trace_headers_add_parent(&headers, PARENT);
+    xcs_trace *trace = xcs_trace_begin(tracer, &headers, xcvm_clock_ns());
+    const xcs_result late = {.size = sizeof late, .reason = XCS_TIMED_OUT, .submitted_ns = 10};
+    const xcs_trace_request request = {.method = "POST",
+                                       .path = "/a\"\n",
+                                       .rpc_service = "a.Service",
+                                       .rpc_method = "Call",
+                                       .status = 4,
+                                       .failed = true};
+    xcs_trace_add_result(trace, &late);
+    xcs_trace_retain(trace);
+    xcs_trace_end(trace, &request);
+    xcs_otlp_write(&trace, 1, "a \"service\"", "instance", &text);
+    xcs_text_add(&text, "", 1);
+    static const char *const parts[] = {"{\"key\":\"service.name\",\"value\":{\"stringValue\":\"a \\\"service\\\"\"}}",
+                                        "\"name\":\"a.Service/Call\",\"traceId\":\"" TRACE_ID "\"",
+                                        "\"parentSpanId\":\"b7ad6b7169203331\"",
+                                        "\"attributes\":[{\"key\":\"rpc.system\",\"value\":{\"stringValue\":\"grpc\"}}",
+                                        "{\"key\":\"rpc.service\",\"value\":{\"stringValue\":\"a.Service\"}}",
+                                        "{\"key\":\"rpc.method\",\"value\":{\"stringValue\":\"Call\"}}",
+                                        "{\"key\":\"rpc.grpc.status_code\",\"value\":{\"intValue\":\"4\"}}",
+                                        "{\"key\":\"error.type\",\"value\":{\"stringValue\":\"TIMED_OUT\"}}",
+                                        "\"status\":{\"code\":2}"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(count_of(text.at, parts[i]) == 1, "%s is not in %s", parts[i], text.at);
+    ck_assert_uint_eq(count_of(text.at, "\"spanId\""), xcs_otlp_span_count(trace));
+    ck_assert_uint_eq(xcs_otlp_span_count(trace), 3); /* with receive and queue */
+    xcs_trace_release(trace);
+    xcs_text_free(&text);
+    xcs_tracer_destroy(tracer);
+}
+END_TEST
+
 /* ---- Profiles ---- */
 
 typedef struct seen {
@@ -332,5 +371,6 @@ END_TEST
 Suite *suite_server_trace(void);
 Suite *suite_server_trace(void)
 {
-    return SUITE_OF("server_trace", parents, states, long_states, samples, keeps_the_last, profiles, collectors);
+    return SUITE_OF("server_trace", parents, states, long_states, samples, keeps_the_last, spans_of_calls, profiles,
+                    collectors);
 }

@@ -69,10 +69,12 @@ client types
 client bad_requests
 client large
 client reflection
+client traces "$rest"
 stop
 # Each line of the log is an object.
 check /usr/bin/python3 -c 'import json
-lines = [json.loads(line) for line in open("log.jsonl")]
+lines = [line for line in map(json.loads, open("log.jsonl")) if line["path"] != "/debug/trace"]
+assert sum("trace_id" in line for line in lines) == 4
 assert len(lines) > 50 and all({"time", "method", "path", "status", "grpc_status", "us"} <= set(line) for line in lines)
 assert any(line.get("id") == "q\"\u00e9" and line["model"] == "digits" and line["sent"] for line in lines)
 assert {0, 3, 5, 12, 13} <= {line["grpc_status"] for line in lines}'

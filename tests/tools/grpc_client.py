@@ -2,11 +2,13 @@
 
 With the environment variable CA, a file of certificates, it speaks TLS. Messages are classes that protoc makes of the service definitions; PYTHONPATH has their directory.
 """
+import json
 import os
 import struct
 import sys
 import threading
 import time
+import urllib.request
 
 import grpc
 import inference_pb2 as pb
@@ -271,6 +273,33 @@ def case_key(key):
     fails(denied, "API key", "ServerMetadata")
     for metadata in ([("authorization", f"Bearer {key}")], [("x-api-key", key)]):
         check(call("ModelInfer", request, metadata=metadata).outputs[0].contents.fp32_contents == [2, 4], metadata)
+
+
+def case_traces(rest):
+    """Metadata carry the trace context; the trace of a call has its phases and instructions."""
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    parent = ("traceparent", f"00-{trace}-b7ad6b7169203331-01")
+
+    def infer(*metadata):
+        answer, made = method("ModelInfer").with_call(infer_request("doubles", x([1, 2])), timeout=20, metadata=metadata)
+        check(answer.outputs[0].contents.fp32_contents == [2, 4], metadata)
+        return dict(made.initial_metadata()).get("traceresponse")
+
+    check(infer() is None, "a call without a context is traced")
+    check(infer((parent[0], parent[1][:-1] + "0")) is None, "the flag is ignored")
+    for bad in ("nonsense", parent[1].upper(), "x" * 3000, ""):
+        check(infer(("traceparent", bad)) is None, bad)
+    check(infer(parent, parent) is None, "two parents")
+    for state in ("a=1,b=2", "x" * 3000, ",".join(f"k{i}=1" for i in range(40)), "a=1,a=2"):
+        check(infer(("tracestate", state), parent).startswith(f"00-{trace}-"), state)
+    with urllib.request.urlopen(f"http://{rest}/debug/trace", timeout=20) as response:
+        events = [e for e in json.load(response)["traceEvents"] if e["ph"] == "X"]
+    requests = [e for e in events if e["cat"] == "Request"]
+    check(len(requests) == 4 and all(e["args"]["trace_id"] == trace and e["args"]["status"] == 0 for e in requests), requests)
+    track = [e for e in events if e["tid"] == requests[-1]["tid"]]
+    check([e["name"] for e in track if e["cat"] == "Phase"] ==
+          ["receive", "decode", "queue", "batch", "run", "encode", "send"], track)
+    check([e["name"] for e in track if e["cat"] == "Node"] == ["In", "Add", "Out"], track)
 
 
 def wait_for(condition, what):
