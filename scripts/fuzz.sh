@@ -1,14 +1,14 @@
 #!/bin/sh
-# fuzz.sh [SECONDS [TARGET...]]: runs the fuzz targets (program, text, model, json, http, grpc, tape) for so long each (600), one after the
+# fuzz.sh [SECONDS [TARGET...]]: runs the fuzz targets (program, text, model, json, http, grpc, trace, tape) for so long each (600), one after the
 # other, from the committed corpus, what earlier runs found, the cases of all instructions, and ONNX's own operator cases where
 # python3-onnx is installed.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-600}
 [ $# = 0 ] || shift
-[ $# != 0 ] || set -- program text model json http grpc tape
+[ $# != 0 ] || set -- program text model json http grpc trace tape
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model fuzz_json fuzz_http fuzz_grpc fuzz_tape xcvm_command xcvm_export_cases
+cmake --build --preset fuzz --target fuzz_program fuzz_text fuzz_model fuzz_json fuzz_http fuzz_grpc fuzz_trace fuzz_tape xcvm_command xcvm_export_cases
 scripts/fuzz-seeds.sh build/fuzz build/fuzz/seeds
 found=0
 for target; do

@@ -1,12 +1,15 @@
 /* Traces of exchanges, and the path that lists the last ones. */
 #include "server/http/exchange.h"
 
+#include <string.h>
 #include <strings.h>
 
 void xcs_exchange_begin_trace(xcs_exchange *exchange)
 {
     const xcs_head *head = exchange->head;
     xcs_tracer *tracer = exchange->http->options.tracer;
+    if (strcmp(exchange->method, "POST") != 0)
+        return;
     if (xcs_head_find(head, "traceparent") == NULL) {
         exchange->trace = xcs_trace_begin(tracer, NULL, exchange->begin_ns);
         return;

@@ -177,20 +177,20 @@ static uint64_t read_rejected(const char *body, size_t length)
     return count > 0 ? (uint64_t)count : 0;
 }
 
-static xcs_collector_answer read_answer(const xcs_text *text)
+xcs_collector_answer xcs_collector_read_answer(const char *text, size_t count)
 {
     xcs_collector_answer answer = {.status = 0};
-    if (text->count < 12 || strncmp(text->at, "HTTP/1.", 7) != 0 || text->at[8] != ' ')
+    if (count < 12 || strncmp(text, "HTTP/1.", 7) != 0 || text[8] != ' ')
         return answer;
-    const char *body = strstr(text->at, "\r\n\r\n");
-    if (body == NULL || strspn(text->at + 9, "0123456789") != 3)
+    const char *body = strstr(text, "\r\n\r\n");
+    if (body == NULL || strspn(text + 9, "0123456789") != 3)
         return answer;
-    answer.status = atoi(text->at + 9);
-    const char *retry = find_field(text->at, body, "Retry-After");
+    answer.status = atoi(text + 9);
+    const char *retry = find_field(text, body, "Retry-After");
     const unsigned long seconds = retry != NULL ? strtoul(retry, NULL, 10) : 0;
     answer.retry_s = (unsigned)(seconds < MOST_RETRY_S ? seconds : MOST_RETRY_S);
     if (answer.status == 200)
-        answer.rejected = read_rejected(body + 4, text->count - (size_t)(body + 4 - text->at));
+        answer.rejected = read_rejected(body + 4, count - (size_t)(body + 4 - text));
     return answer;
 }
 
@@ -208,7 +208,7 @@ xcs_collector_answer xcs_collector_post(const xcs_collector *collector, const ch
     const int fd = head.failed ? -1 : open_connection(collector, &p);
     if (fd >= 0 && send_all(fd, head.at, head.count, &p) && send_all(fd, body, count, &p)) {
         receive(fd, &text, &p);
-        answer = read_answer(&text);
+        answer = text.at != NULL ? xcs_collector_read_answer(text.at, text.count) : answer;
     }
     if (fd >= 0)
         close(fd);

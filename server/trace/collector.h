@@ -18,6 +18,8 @@ typedef struct xcs_collector_answer {
     uint64_t rejected; /* spans, of a partial success */
 } xcs_collector_answer;
 
+/* Reads an answer that ends with a NUL. Its status is 0 if it is not HTTP. */
+xcs_collector_answer xcs_collector_read_answer(const char *text, size_t count);
 /* Sends a body and waits for the answer until `until_ns`, or until *stopping_ns, which other threads may lower. */
 xcs_collector_answer xcs_collector_post(const xcs_collector *collector, const char *body, size_t count,
                                         uint64_t until_ns, const uint64_t *stopping_ns);

@@ -43,21 +43,39 @@ static bool is_stopping(const xcs_exporter *e)
 
 /* ---- The queue ---- */
 
-void xcs_exporter_add(xcs_exporter *exporter, xcs_trace *trace)
+/* Instructions are not exported, and their memory must not wait for a collector. */
+static xcs_trace *copy_of(const xcs_exporter *e, const xcs_trace *trace)
 {
+    xcs_trace *copy = xcvm_allocate(&e->allocator, sizeof *copy);
+    if (copy == NULL)
+        return NULL;
+    *copy = *trace;
+    copy->refs = 1;
+    copy->next_export = NULL;
+    copy->instructions = NULL;
+    copy->instruction_count = 0;
+    copy->names = (xcs_text){.allocator = trace->names.allocator};
+    return copy;
+}
+
+void xcs_exporter_add(xcs_exporter *exporter, const xcs_trace *trace)
+{
+    xcs_trace *copy = copy_of(exporter, trace);
     pthread_mutex_lock(&exporter->mutex);
-    if (exporter->waiting == MOST_WAITING) {
-        exporter->counts.overflowed += xcs_otlp_span_count(trace);
-    } else {
-        trace->next_export = NULL;
-        *exporter->end = xcs_trace_retain(trace);
-        exporter->end = &trace->next_export;
+    const bool fits = copy != NULL && exporter->waiting < MOST_WAITING;
+    if (fits) {
+        *exporter->end = copy;
+        exporter->end = &copy->next_export;
         if (exporter->waiting++ == 0)
             exporter->first_ns = xcvm_clock_ns();
         if (exporter->waiting == 1 || exporter->waiting == MOST_BATCH)
             pthread_cond_signal(&exporter->changed);
+    } else {
+        exporter->counts.overflowed += xcs_otlp_span_count(trace);
     }
     pthread_mutex_unlock(&exporter->mutex);
+    if (!fits && copy != NULL)
+        xcs_trace_release(copy);
 }
 
 static void wait_locked(xcs_exporter *e, uint64_t until_ns)

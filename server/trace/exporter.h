@@ -9,15 +9,15 @@ typedef struct xcs_exporter xcs_exporter;
 /* Spans by what became of them. */
 typedef struct xcs_exporter_counts {
     uint64_t exported;
-    uint64_t overflowed; /* the queue was full */
+    uint64_t overflowed; /* the queue or the memory was full */
     uint64_t failed;     /* the collector did not accept them */
 } xcs_exporter_counts;
 
 xcvm_status xcs_exporter_create(const char *endpoint, const char *service, xcs_exporter **exporter, xcvm_error *error);
 /* Exports what waits, for two seconds at most. */
 void xcs_exporter_destroy(xcs_exporter *exporter);
-/* Adds a trace to the queue. Never waits for the collector. */
-void xcs_exporter_add(xcs_exporter *exporter, xcs_trace *trace);
+/* Adds a copy of a trace to the queue, without instructions. Never waits for the collector. */
+void xcs_exporter_add(xcs_exporter *exporter, const xcs_trace *trace);
 xcs_exporter_counts xcs_exporter_count(xcs_exporter *exporter);
 
 /* ---- OTLP ---- */

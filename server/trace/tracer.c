@@ -231,9 +231,10 @@ void xcs_trace_end(xcs_trace *trace, const xcs_trace_request *request)
     trace->bytes_out = request->bytes_out;
     trace->sent = request->sent;
     trace->failed = request->failed;
-    keep(trace->tracer, trace);
+    /* Others see the trace as soon as it is kept. */
     if (trace->tracer->exporter != NULL)
         xcs_exporter_add(trace->tracer->exporter, trace);
+    keep(trace->tracer, trace);
     xcs_trace_release(trace);
 }
 

@@ -210,7 +210,8 @@ def case_bad_requests():
         check(answer is not None, f"{body[:80]}: the connection was closed")
         check(answer[0] == status, f"{body[:80]}: status {answer[0]}: {answer[2]}")
         check(part in json.loads(answer[2])["error"], f"{body[:80]}: {answer[2]}")
-    paths = [("GET", "/", 404), ("GET", "/v2/models", 404), ("GET", "/v2/models/none", 404), ("PUT", "/v2", 405),
+    paths = [("GET", "/page", 404), ("GET", "//", 404), ("POST", "/", 405), ("POST", "/debug/trace", 405),
+             ("GET", "/v2/models", 404), ("GET", "/v2/models/none", 404), ("PUT", "/v2", 405),
              ("GET", "/v2/models/doubles/infer", 405), ("POST", "/v2/models/none/infer", 404),
              ("POST", "/v2/models/doubles/versions/9/infer", 404), ("GET", "/v2/models/none/ready", 503),
              ("POST", "/v2/repository/models/none/load", 400), ("GET", "/v2/" + "a/" * 500, 404),
