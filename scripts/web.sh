@@ -17,7 +17,7 @@ mkdir "$package/playground/digits"
 cp examples/digits/model.onnx examples/digits/untrained.onnx examples/digits/digits.npz "$package/playground/digits"
 cp compiler/export_c/javascript/source.js "$package/js"
 cp docs/web.md "$package/README.md"
-cp build/web/xcvm.wasm build/web/xcvm-compiler.wasm "$package/js"
+cp build/web/xcvm.wasm build/web/xcvm-threads.wasm build/web/xcvm-compiler.wasm "$package/js"
 
 # Users download the modules compressed. Thousands of bytes, as of brotli -q 11.
 check() {
@@ -26,4 +26,5 @@ check() {
     [ "$bytes" -le $(($2 * 1000)) ] || { echo "build/web/$1 is larger than $2 KB with brotli; cmake/dependencies-wasi.cmake says which sources are compiled for speed" >&2; exit 1; }
 }
 check xcvm.wasm 450
+check xcvm-threads.wasm 450
 check xcvm-compiler.wasm 750

@@ -38,5 +38,24 @@ export async function check() {
     if (Math.abs(result[model.outputNames[0]].data[0] - 1 / shape[0]) > 1e-6)
         return `softmax is ${result[model.outputNames[0]].data}`;
     await model.release();
+    const warnings = [], { warn } = console;
+    console.warn = (message) => warnings.push(message);
+    const shared = await Program.assemble(text, { threads: 2 }), more = await Program.assemble(text, { threads: 2 });
+    console.warn = warn;
+    if (shared.threads !== (crossOriginIsolated ? 2 : 1))
+        return `${shared.threads} threads`;
+    if (warnings.length !== (crossOriginIsolated ? 0 : 1) || !warnings.every((message) => /Cross-Origin-Opener-Policy: same-origin/.test(message)))
+        return `warnings: ${warnings.join('; ')}`;
+    const inputs = { x: new Float32Array(1 << 18).fill(0.5) }, sums = new Set();
+    let threads = 0;
+    for (let i = 0; i < 20 || (crossOriginIsolated && threads < 2 && i < 5000); i++) {
+        const { outputs, instructions } = shared.createSession().profile(inputs);
+        sums.add(outputs.y.data.reduce((a, b) => a + b, 0));
+        threads = Math.max(threads, ...instructions.map((instruction) => instruction.threads));
+    }
+    if (sums.size !== 1 || threads !== shared.threads)
+        return `${sums.size} results on ${threads} threads`;
+    shared.dispose();
+    more.dispose();
     return 'ok';
 }

@@ -70,7 +70,7 @@ export interface SessionOptions {
     seed?: number;
     flushSubnormals?: boolean;
     strictTypes?: boolean;
-    /** Sessions in WebAssembly run on one thread; another number warns once. */
+    /** At most the threads that the program was loaded with; default: those. */
     threads?: number;
     /** Another session of the program, whose states are shared. */
     statesOf?: Session;
@@ -92,6 +92,8 @@ export interface Event {
     bytesRead: number;
     bytesWritten: number;
     liveBytes: number;
+    /** Threads that ran parts of the instruction. */
+    threads: number;
     /** Operands and results; `value` is a copy, made when it is read, during the callback only. */
     readonly inputs: { register: number; name: string; readonly value: any }[];
     readonly outputs: { register: number; name: string; readonly value: any }[];
@@ -115,20 +117,31 @@ export interface RunOptions {
 }
 
 export type InstructionProfile = Pick<Event, 'pc' | 'instruction' | 'node' | 'start' | 'milliseconds' | 'flops' | 'bytesRead' |
-    'bytesWritten' | 'liveBytes'>;
+    'bytesWritten' | 'liveBytes' | 'threads'>;
 
 export function init(source?: ModuleSource): Promise<WebAssembly.Module>;
+/** As `init`, for xcvm-threads.wasm, which programs with several threads use. */
+export function initThreads(source?: ModuleSource): Promise<WebAssembly.Module>;
+
+export interface LoadOptions {
+    module?: WebAssembly.Module | Promise<WebAssembly.Module>;
+    /** Threads of the program's sessions, with the calling thread; 0: one per processor. Default: 1. A page needs
+     * cross-origin isolation for more; without it, the program has one thread, and the console a warning. */
+    threads?: number;
+}
 
 export class Program {
     private constructor();
-    static load(source: Source, options?: { module?: WebAssembly.Module | Promise<WebAssembly.Module> }): Promise<Program>;
+    static load(source: Source, options?: LoadOptions): Promise<Program>;
     static loadSync(bytes: Uint8Array, options: { module: WebAssembly.Module }): Program;
-    static compile(model: Source, options?: import('./compiler.js').CompileOptions): Promise<Program>;
-    static assemble(text: string, options?: { module?: WebAssembly.Module | Promise<WebAssembly.Module> }): Promise<Program>;
+    static compile(model: Source, options?: import('./compiler.js').CompileOptions & { threads?: number }): Promise<Program>;
+    static assemble(text: string, options?: LoadOptions): Promise<Program>;
     readonly inputs: readonly ValueInfo[];
     readonly outputs: readonly ValueInfo[];
     readonly states: readonly ValueInfo[];
     readonly info: ProgramInfo;
+    /** Threads that sessions may use. */
+    readonly threads: number;
     /** Bytes of the memory of the program's instance. */
     readonly memoryBytes: number;
     metadata(key: string): string | null;

@@ -1,8 +1,9 @@
 /* Programs and sessions of the VM. */
-import { acquireRuntime, compileModule, describe, readBytes, releaseRuntime, XcvmError } from './runtime.js';
+import { acquireRuntime, acquireThreads, compileModule, describe, readBytes, releaseRuntime, XcvmError } from './runtime.js';
+import { initThreads, usableThreads, warnOfSession } from './threads.js';
 import { createTensor, dtypeName, HeapTensor, kindName, readValue, Tensor, writeValue } from './values.js';
 
-export { HeapTensor, Tensor, XcvmError };
+export { HeapTensor, initThreads, Tensor, XcvmError };
 
 let vmModule = null;
 
@@ -16,14 +17,6 @@ export function init(source) {
         vmModule = loading;
     }
     return vmModule;
-}
-
-let warned = false;
-function warnOfThreads(threads) {
-    if (threads === undefined || threads === 1 || warned)
-        return;
-    warned = true;
-    console.warn(`xcvm: a session in WebAssembly runs on one thread, not on ${threads}. Run sessions in several Workers to use more processors.`);
 }
 
 function readInfos(runtime, program, which) {
@@ -54,15 +47,19 @@ export class Program {
 
     /** Loads a program from a URL, path (Node), Response, Blob, ArrayBuffer or typed array. */
     static async load(source, options = {}) {
-        const [module, bytes] = await Promise.all([options.module ?? init(), readBytes(source, 'the program')]);
-        return Program.loadSync(bytes, { module });
+        const threads = usableThreads(options.threads);
+        const [module, bytes] = await Promise.all([threads > 1 ? initThreads() : options.module ?? init(), readBytes(source, 'the program')]);
+        return threads > 1 ? Program.#place(await acquireThreads(module, threads), bytes) : Program.loadSync(bytes, { module });
     }
 
     /** Loads a program from bytes into an instance of a compiled module (see `init`). */
     static loadSync(bytes, { module }) {
         if (!(bytes instanceof Uint8Array))
             throw new XcvmError('INVALID_ARGUMENT', `the program is ${describe(bytes)}; expected a Uint8Array`);
-        const runtime = acquireRuntime(module);
+        return Program.#place(acquireRuntime(module), bytes);
+    }
+
+    static #place(runtime, bytes) {
         let memory = 0;
         try {
             memory = runtime.allocate(bytes.length);
@@ -78,8 +75,8 @@ export class Program {
     /** Compiles an ONNX model and loads the program. The compiler's module is loaded for the first model. */
     static async compile(model, options = {}) {
         const { compile, initCompiler } = await import('./compiler.js');
-        const program = await compile(model, options);
-        return Program.loadSync(program, { module: await initCompiler() });
+        const { threads = 1, ...others } = options, program = await compile(model, others);
+        return usableThreads(threads) > 1 ? Program.load(program, { threads }) : Program.loadSync(program, { module: await initCompiler() });
     }
 
     /** Assembles a text into a program and loads it. */
@@ -92,7 +89,7 @@ export class Program {
         } finally {
             releaseRuntime(runtime);
         }
-        return Program.loadSync(bytes, { module });
+        return Program.load(bytes, { ...options, module });
     }
 
     /** Not for callers; see `load`. */
@@ -117,6 +114,9 @@ export class Program {
         return this.#runtime;
     }
 
+    /** Threads that sessions may use. */
+    get threads() { return this.#alive().threads; }
+
     /** Bytes of the instance's memory, which `dispose` gives back. */
     get memoryBytes() { return this.#alive().buffer.byteLength; }
 
@@ -137,14 +137,16 @@ export class Program {
     /** Creates a session. */
     createSession(options = {}) {
         const runtime = this.#alive();
-        warnOfThreads(options.threads);
+        const threads = options.threads || runtime.threads;
+        if (threads > runtime.threads && usableThreads(threads) > 1)
+            warnOfSession(threads, runtime.threads);
         const other = options.statesOf ? Session.address(options.statesOf) : null;
         if (other && other.runtime !== runtime)
             throw new XcvmError('INVALID_ARGUMENT', 'statesOf is a session of another program instance; states are shared within one program');
         const functions = Object.entries(options.functions ?? {});
         const at = runtime.with(functions.map(([name]) => name).join('\0'), (names) => runtime.address('web_session_create', this.#at,
             options.memoryLimit ?? 0, options.seed ?? 0, (options.flushSubnormals ? 1 : 0) | (options.strictTypes ? 2 : 0),
-            other?.at ?? 0, names, functions.length));
+            other?.at ?? 0, names, functions.length, Math.min(threads, runtime.threads)));
         const session = new Session(this, runtime, at, functions.map(([, call]) => call), options.print ?? null,
             () => this.#sessions.delete(session));
         this.#sessions.add(session);
@@ -317,7 +319,7 @@ export class Session {
         const stop = observe({
             phase: phase === 0 ? 'before' : 'after', pc: number(0), instruction: text(0), node: text(1), attributes: text(2),
             start: number(1), milliseconds: phase === 0 ? 0 : number(2) - number(1), flops: number(3), bytesRead: number(4),
-            bytesWritten: number(5), liveBytes: number(6),
+            bytesWritten: number(5), liveBytes: number(6), threads: number(9),
             get inputs() { return values(0); },
             get outputs() { return values(1); },
         });
@@ -339,8 +341,8 @@ export class Session {
         const instructions = [];
         const outputs = this.run(inputs, {
             ...options,
-            observe: ({ pc, instruction, node, start, milliseconds, flops, bytesRead, bytesWritten, liveBytes }) =>
-                void instructions.push({ pc, instruction, node, start, milliseconds, flops, bytesRead, bytesWritten, liveBytes }),
+            observe: ({ pc, instruction, node, start, milliseconds, flops, bytesRead, bytesWritten, liveBytes, threads }) =>
+                void instructions.push({ pc, instruction, node, start, milliseconds, flops, bytesRead, bytesWritten, liveBytes, threads }),
         });
         return { outputs, instructions };
     }

@@ -141,6 +141,10 @@ function toVm({ name, dims }, value) {
     return new VmTensor(TYPES[value.type][0], bytes, dims?.length === 0 && value.size === 1 ? [] : value.dims);
 }
 
+/* Programs and models are protocol buffers of similar fields. Programs of `xcvm compile` have its name as their producer;
+ * they need no compiler. */
+const isProbablyProgram = (bytes) => bytes[2] === 0x12 && String.fromCharCode(...bytes.subarray(4, 8)) === 'xcvm';
+
 const metadata = (infos) => Object.freeze(infos.map(({ name, kind, dtype, dims }) => kind === 'tensor' || kind === 'null'
     ? { name, isTensor: true, type: NAMES[dtype] ?? 'float32', shape: (dims ?? []).map((dim, i) => dim ?? `dim_${i}`) }
     : { name, isTensor: false }));
@@ -169,15 +173,22 @@ export class InferenceSession {
         const options = rest.find((value) => value !== null && typeof value === 'object') ?? {};
         if (options.externalData?.length)
             throw new Error('external data is not supported; store the weights in the model, or compile it with `xcvm compile`');
-        const module = await initCompiler(env.wasm.xcvmCompiler);
-        const dims = options.freeDimensionOverrides;
-        try {
-            return new InferenceSession(Program.loadSync(bytes, { module }));
-        } catch (error) {
-            if (!(error instanceof XcvmError) || error.status !== 'INVALID_PROGRAM')
-                throw error;
-        }
-        return new InferenceSession(Program.loadSync(compileSync(bytes, dims ? { dims } : {}, module), { module }));
+        const dims = options.freeDimensionOverrides, threads = env.wasm.numThreads ?? 1;
+        const program = async (loading) => {
+            try {
+                return new InferenceSession(await Program.load(bytes, { threads, ...await loading() }));
+            } catch (error) {
+                if (!(error instanceof XcvmError) || error.status !== 'INVALID_PROGRAM')
+                    throw error;
+                return null;
+            }
+        };
+        const compiler = async () => ({ module: await initCompiler(env.wasm.xcvmCompiler) });
+        const session = (isProbablyProgram(bytes) && await program(() => {})) || await program(compiler);
+        if (session)
+            return session;
+        const { module } = await compiler();
+        return new InferenceSession(await Program.load(compileSync(bytes, dims ? { dims } : {}, module), { threads, module }));
     }
 
     get inputNames() { return this.#program.inputs.map((info) => info.name); }
@@ -224,8 +235,8 @@ export class InferenceSession {
     endProfiling() {}
 }
 
-/** Settings of onnxruntime-web. Those that choose a backend have no effect; `wasm.xcvmCompiler` is the address of
- * xcvm-compiler.wasm. */
+/** Settings of onnxruntime-web. Those that choose a backend have no effect. `wasm.numThreads` is the number of threads of
+ * sessions created later (0: one per processor). `wasm.xcvmCompiler` is the address of xcvm-compiler.wasm. */
 export const env = {
     wasm: { numThreads: 1, simd: true, proxy: false, wasmPaths: undefined, wasmBinary: undefined, initTimeout: 0, xcvmCompiler: undefined },
     webgl: {}, webgpu: {}, versions: { common: '1.30.0', web: '1.30.0' }, debug: false, trace: false, logLevel: 'warning',

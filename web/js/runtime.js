@@ -1,5 +1,6 @@
 /* Instances of the WebAssembly modules: memory, errors, and the host's part of WASI. */
 import { XcvmError } from './source.js';
+import { createSharedMemory, startThreads } from './threads.js';
 export { XcvmError, compileModule, describe, readBytes } from './source.js';
 
 /** Names of statuses, in the order of xcvm_status. */
@@ -8,6 +9,8 @@ const STATUSES = ['OK', 'INVALID_ARGUMENT', 'INVALID_PROGRAM', 'INVALID_MODEL', 
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
+/* Pages of a new shared memory, as web/CMakeLists.txt has them. */
+const SHARED_PAGES = 64;
 const EBADF = 8, ENOENT = 44, ENOSYS = 52;
 
 /** One instance of a module, with a memory of its own. */
@@ -20,6 +23,9 @@ export class Runtime {
     broken = null;
     /** Programs that live in the memory. */
     programs = 0;
+    /** Threads of the instance: the workers and the caller. */
+    workers = [];
+    get threads() { return this.workers.length + 1; }
     /** Callbacks of the run in progress. */
     onObserve = null;
     onCall = null;
@@ -65,10 +71,12 @@ export class Runtime {
             diagnose: (kind, text) => void this.#host(() => this.onDiagnose?.(kind, this.text(text))),
         };
         const imports = { xcvm: host, wasi_snapshot_preview1: wasi };
-        for (const { module: from, name } of WebAssembly.Module.imports(module))
-            if (from === 'wasi_snapshot_preview1')
-                wasi[name] ??= () => ENOSYS;
         try {
+            for (const { module: from, name, kind } of WebAssembly.Module.imports(module))
+                if (kind === 'memory')
+                    imports[from] = { [name]: this.memory = createSharedMemory(SHARED_PAGES) };
+                else if (from === 'wasi_snapshot_preview1')
+                    wasi[name] ??= () => ENOSYS;
             this.#instance = new WebAssembly.Instance(module, imports);
         } catch (cause) {
             if (cause instanceof RangeError)
@@ -205,14 +213,25 @@ const idle = [];
 
 /** Returns an idle instance of the module, or a new one. */
 export function acquireRuntime(module) {
-    const index = idle.findIndex((runtime) => runtime.module === module);
+    const index = idle.findIndex((runtime) => runtime.module === module && runtime.threads === 1);
     return index >= 0 ? idle.splice(index, 1)[0] : new Runtime(module);
+}
+
+/** Returns an instance of the module with threads. */
+export async function acquireThreads(module, threads) {
+    const index = idle.findIndex((runtime) => runtime.module === module && runtime.threads === threads);
+    const runtime = index >= 0 ? idle.splice(index, 1)[0] : new Runtime(module);
+    if (index < 0)
+        runtime.workers = await startThreads(runtime, threads - 1);
+    return runtime;
 }
 
 /** Keeps an instance for another program, or drops it, which gives its memory back. */
 export function releaseRuntime(runtime) {
     if (!runtime.broken && runtime.buffer.byteLength <= MOST_IDLE_BYTES && idle.length < MOST_IDLE)
         idle.push(runtime);
-    else
+    else {
         runtime.broken ??= 'it is disposed';
+        runtime.workers.forEach((worker) => worker.terminate());
+    }
 }

@@ -284,7 +284,8 @@ static xcvm_status call_function(void *user, size_t input_count, const xcvm_valu
 /* Creates a session. The names of the host functions follow each other in `names`, each with its NUL; JavaScript calls
  * them by their number. */
 web_session *WEB_EXPORT(web_session_create)(const xcvm_program *program, double memory_limit, double seed, int flags,
-                                            const web_session *states_of, const char *names, size_t function_count)
+                                            const web_session *states_of, const char *names, size_t function_count,
+                                            int threads)
 {
     web_session *created = calloc(1, sizeof *created + function_count * sizeof *created->functions);
     if (created == NULL) {
@@ -299,7 +300,7 @@ web_session *WEB_EXPORT(web_session_create)(const xcvm_program *program, double 
     created->function_count = function_count;
     const xcvm_session_options options = {
         .size = sizeof options,
-        .threads = 1,
+        .threads = threads,
         .memory_limit = memory_limit > 0 && memory_limit < 4294967296.0 ? (size_t)memory_limit : 0,
         .seed = (uint64_t)seed,
         .flush_subnormals = (flags & 1) != 0,
@@ -406,12 +407,22 @@ void WEB_EXPORT(web_session_observe)(web_session *s, int enabled, int before, in
     const xcvm_observer observer = {.size = sizeof observer,
                                     .before = before ? observe_before : NULL,
                                     .after = observe_after,
-                                    .want_attributes = attributes != 0};
+                                    .want_attributes = attributes != 0,
+                                    .want_spans = true};
     xcvm_session_set_observer(s->session, enabled ? &observer : NULL);
 }
 
+/* The number of threads that ran ranges of an instruction. */
+static int count_threads(const xcvm_event *e)
+{
+    uint64_t seen = 1;
+    for (size_t i = 0; i < e->span_count; i++)
+        seen |= (uint64_t)1 << (e->spans[i].worker & 63);
+    return __builtin_popcountll(seen);
+}
+
 /* A number of an event: 0 instruction index, 1 start and 2 end in milliseconds, 3 flops, 4 bytes read, 5 bytes written,
- * 6 live bytes, 7 inputs, 8 outputs. */
+ * 6 live bytes, 7 inputs, 8 outputs, 9 threads. */
 double WEB_EXPORT(web_event_number)(const xcvm_event *e, int which)
 {
     const double numbers[] = {e->pc,
@@ -422,8 +433,9 @@ double WEB_EXPORT(web_event_number)(const xcvm_event *e, int which)
                               (double)e->bytes_written,
                               (double)e->live_bytes,
                               (double)e->input_count,
-                              (double)e->output_count};
-    return which >= 0 && which < 9 ? numbers[which] : 0;
+                              (double)e->output_count,
+                              count_threads(e)};
+    return which >= 0 && which < 10 ? numbers[which] : 0;
 }
 
 /* A text of an event: 0 instruction, 1 node, 2 attributes, 3 + i the name of output i. */

@@ -94,4 +94,4 @@ async function compileModule(source) {
     }
 }
 
-export { XcvmError, compileModule, describe, readBytes };
+export { XcvmError, compileModule, describe, isNode, readBytes };
