@@ -61,6 +61,36 @@ def next_of_a_list(x):
     return next(x)
 
 
+def row_by_row(x):
+    h = np.zeros((20, 2), np.float32)
+    for i in range(20):
+        h[i : i + 1] = np.tanh(x[i : i + 1])
+    return h
+
+
+def rows_of_loops(x, n: int):
+    """Slices of one row in loops, some of which do not exist."""
+    h = np.zeros((20, 2), np.float32)
+    for i in range(20):
+        h[i : i + 1] = x[i : i + 1] + i
+    for i in range(1, 19, 2):
+        h[i - 1 : i] = x[i : 1 + i]
+    for i in range(18, -1, -1):
+        h[i] = h[i] + h[i + 1 : i + 2]
+    total, empty = 0.0, 0
+    for i in range(10, 30):
+        empty += len(x[i : i + 1])
+        total += x[i : i + 1].sum()
+    for i in range(-10, 10):
+        total += x[i : i + 1].sum() + len(x[i : i + 1])
+    for i in range(n):
+        empty += len(x[i : i + 1])
+    for i in range(20):
+        h[-1] = x[i:i].sum() + x[i : i + 3].sum()
+        h[i:] = h[i:] * 0.5
+    return h, total, empty
+
+
 def parts(value):
     """Return a result with NumPy arrays, and dicts in the place of dataclasses."""
     if dataclasses.is_dataclass(value):
@@ -115,6 +145,15 @@ class Models(unittest.TestCase):
             xcvm.compile(next_of_a_consumed_iterator, [1.0, 2.0])
         with self.assertRaisesRegex(xcvm.SourceErrors, "'list' object is not an iterator"):
             xcvm.compile(next_of_a_list, [1.0, 2.0])
+
+    def test_rows_of_loops(self):
+        x = np.random.RandomState(3).rand(20, 2).astype(np.float32)
+        program = xcvm.compile(rows_of_loops, x, 3)
+        for n in (3, 25):
+            for got, wanted in zip(program(x, n), rows_of_loops(x, n)):
+                np.testing.assert_allclose(got, wanted, rtol=1e-5)
+        # The size of a slice that exists for certain is known.
+        self.assertNotRegex(xcvm.compile(row_by_row, x).disassemble(), "Slice|Expand|Shape")
 
     def test_bert(self):
         def batch(size, length):

@@ -431,8 +431,24 @@ class Arrays(Statements):
             steps.append(step)
             starts.append(self.bound(part.start, 0 if step > 0 else LAST))
             ends.append(self.bound(part.stop, LAST if step > 0 else -LAST))
+        axis = slices[0][0]
+        if len(slices) == 1 and steps == [1] and self.known_count(starts[0], ends[0], at, axis) == 1:
+            return self.op("Gather", at, self.sizes(starts), axis=axis)  # type: ignore[no-any-return]
         axes = self.ints([axis for axis, _ in slices])
         return self.op("Slice", at, self.sizes(starts), self.sizes(ends), axes, self.ints(steps))  # type: ignore[no-any-return]
+
+    def known_count(self, start: Value, end: Value, at: GraphValue, axis: int) -> int | None:
+        """Return how many elements a slice such as x[i:i + 2] has, if the bounds of the index say that all exist."""
+        size = (at.type.dims or ())[axis]
+        if not isinstance(start, Number) or not isinstance(end, Number) or start.at.bounds is None or not isinstance(size, int):
+            return None
+        node = end.at.node
+        if node is None or node.op != "Add" or start.at not in node.inputs:
+            return None
+        counts = [one.array for one in node.inputs if one is not None and one.array is not None and one.array.shape == ()]
+        if len(counts) != 1 or counts[0] < 0 or start.at.bounds[0] < 0 or start.at.bounds[1] + int(counts[0]) > size:
+            return None
+        return int(counts[0])
 
     def bound(self, value: Value, default: int) -> Value:
         value = self.settle(value)

@@ -646,7 +646,11 @@ class Expressions(Calls):
 
     def range_iteration(self, start: Value, step: Value, length: Value) -> Iteration:
         def item(index: Value) -> Value:
-            return self.binary("+", start, self.binary("*", index, step))
+            made = self.binary("+", start, self.binary("*", index, step))
+            if isinstance(made, Number) and isinstance(index, Number) and index.at.bounds and isinstance(start, Const) and isinstance(step, Const):
+                ends = [start.value + bound * step.value for bound in index.at.bounds]
+                made.at.bounds = min(ends), max(ends)
+            return made
 
         return Iteration(length, item, False)
 

@@ -31,7 +31,7 @@ class Type(NamedTuple):
 class GraphValue:
     """A result of a node, a parameter of a graph, or a constant (`array` is set, graph and node are None)."""
 
-    __slots__ = ("type", "graph", "node", "array", "name", "implies")
+    __slots__ = ("type", "graph", "node", "array", "name", "implies", "bounds")
 
     def __init__(self, type: Type, graph: Graph | None, node: Node | None = None, array: Any = None, name: str = "") -> None:
         self.type = type
@@ -41,6 +41,8 @@ class GraphValue:
         self.name = name
         # For bools: values whose truth follows if this value is true, and if it is false.
         self.implies: tuple[tuple[tuple[GraphValue, bool], ...], tuple[tuple[GraphValue, bool], ...]] = ((), ())
+        # For an index of rounds: the least and the greatest number that it can be, if they are known.
+        self.bounds: Optional[tuple[int, int]] = None
 
 
 class Node:

@@ -744,6 +744,9 @@ class Statements(Expressions):
             return self.constant(True)
 
         def go(index: GraphValue) -> GraphValue:
+            if isinstance(iteration.length, Const):
+                index.bounds = 0, iteration.length.value - 1
+
             def whole() -> None:
                 self.assign(target, iteration.item(self.number(index, "int")))
                 self.when_normal(body)
