@@ -6,6 +6,7 @@
 #   make bench-quantized  the same for models of integers; writes docs/quantization-benchmark.md
 #   make bench-trained  trained networks with int8, beside their floats; renews their part of docs/quantization-benchmark.md
 #   make bench-generation  the same for tokens of a decoder; writes docs/generation-benchmark.md
+#   make bench-source  models compiled from Python source beside torch.onnx.export; writes docs/source-benchmark.md
 #   make bench-serving  compare `xcvm serve` with fastify and onnxruntime-node
 #   make aarch64    build for 64-bit ARM and run the suites under qemu-user
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -78,6 +79,11 @@ bench-generation: build
 	@bench/stamp.py docs/generation-benchmark.md.new docs/generation-benchmark.md
 	@mv docs/generation-benchmark.md.new docs/generation-benchmark.md
 
+bench-source: python
+	@build/venv/bin/python bench/source.py >docs/source-benchmark.md.new || { rm -f docs/source-benchmark.md.new; exit 1; }
+	@bench/stamp.py docs/source-benchmark.md.new docs/source-benchmark.md
+	@mv docs/source-benchmark.md.new docs/source-benchmark.md
+
 bench-serving: build
 	@bench/serving.sh
 
@@ -134,4 +140,4 @@ bench-web: web
 clean:
 	rm -rf build demo
 
-.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-serving aarch64 install format docs pictures generated size python web bench-web deb reproducible image clean
+.PHONY: all packages build demo test bench bench-quantized bench-trained bench-generation bench-source bench-serving aarch64 install format docs pictures generated size python web bench-web deb reproducible image clean

@@ -20,7 +20,7 @@ pixels = numpy.array([[int(c) * 250 for c in row] for row in rows], numpy.uint8)
 Image.fromarray(pixels).convert("RGB").save(f"{work}/digit.png")
 numpy.save(f"{work}/image.npy", (pixels.astype(numpy.float32) / numpy.float32(255)).reshape(1, 1, 8, 8))
 model = onnx.load(source)
-onnx.helper.set_model_props(model, {"class_names": "zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine"})
+onnx.helper.set_model_props(model, {"class_names": "\n".join("zero one two three four five six seven eight nine".split())})
 onnx.save(model, f"{work}/digits.onnx")
 END
 "$build/tools/xcvm" run examples/digits/model.onnx --input image=@"$work/image.npy" --output probabilities=@"$work/probabilities.npy" >/dev/null
