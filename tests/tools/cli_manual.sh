@@ -35,6 +35,9 @@ for class in 1 2 3; do
 done
 mkdir training
 echo 0123456789abcdef >key.txt
+cp model.onnx float.onnx
+cp model.onnx quantized.onnx
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -keyout key.pem -out cert.pem 2>/dev/null
 echo 'model = prog.bin' >serve.conf
 cp -r "$data/gradients/right" training/linear
 
