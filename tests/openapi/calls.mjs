@@ -34,9 +34,10 @@ assert.equal(digits.id, "q\"1");
 assert.deepEqual(digits.outputs[0].data.map(Math.fround), floats(wantedFile));
 await infer(200, "doubles/versions/1", [input("x", "FP32", [2], [1, 2])], { outputs: [{ name: "y" }], parameters: { priority: 2 } });
 await infer(200, "texts", [input("x", "BYTES", [2], ["a", "\u20ac"])]);
-assert.deepEqual((await infer(200, "nans", [input("x", "FP32", [2], [0, 1])])).outputs[0].data, [null, 1]);
-for (const datatype of ["BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP64"])
-  await infer(200, datatype.toLowerCase(), [input("x", datatype, [2], datatype === "BOOL" ? [true, false] : [0, 1])]);
+assert.deepEqual((await infer(200, "quotients", [input("x", "FP32", [2], [0, 1])])).outputs[0].data, [null, 1]);
+for (const [model, datatype] of Object.entries({ u8: "UINT8", u16: "UINT16", u32: "UINT32", u64: "UINT64", i8: "INT8", i16: "INT16",
+  i32: "INT32", i64: "INT64", f64: "FP64", bool: "BOOL" }))
+  await infer(200, model, [input("x", datatype, [2], datatype === "BOOL" ? [true, false] : [0, 1])]);
 
 // Bad requests.
 await infer(404, "none", [x]);

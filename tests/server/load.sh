@@ -7,26 +7,19 @@ build=$(cd "$1" && pwd)
 reloads=${2:-10} requests=${3:-4000} seconds=${4:-1} leavers=${5:-10}
 xcvm=$build/tools/xcvm load=$build/tests/server_load
 work=$(mktemp -d)
-started=
-trap 'for process in $started; do kill -9 "$process" 2>/dev/null || true; done; rm -rf "$work"' EXIT
+tools=$(cd "$(dirname "$0")/../tools" && pwd)
 cd "$work"
 
 die() {
     echo "load.sh: $*" >&2
-    tail -n 20 "$work"/*.err >&2 || true
+    tail -n 20 "$work"/.err "$work"/*.err >&2 || true
     exit 1
 }
+. "$tools/serving.sh"
 # start ARGUMENTS...: sets $server and $address.
 start() {
-    : >serve.err # the address of an earlier server must not be read
-    "$xcvm" serve --http 127.0.0.1:0 "$@" >serve.out 2>serve.err &
-    server=$!
-    started="$started $server"
-    for _ in $(seq 600); do
-        address=$(sed -n 's/^xcvm serve: serving at //p' serve.err)
-        [ -z "$address" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
+    serve --http 127.0.0.1:0 "$@"
+    address=$rest
     [ -n "$address" ] || die "the server does not start"
 }
 stop() {
@@ -35,8 +28,7 @@ stop() {
 }
 value() { sed -n "s/.*\\b$1=\\([0-9.]*\\).*/\\1/p" "$2"; }
 
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' >doubles.xcvm
-printf 'xcvm 1\ninput x f32[2]\nloop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)\n' >endless.xcvm
+programs doubles endless
 # A few milliseconds.
 cat >slow.xcvm <<'END'
 xcvm 1

@@ -1,24 +1,15 @@
 # Serving over gRPC: the six calls, datatypes, compression, bad requests, limits, cancellation, and the end under load.
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/serving.sh"
 folder=$(cd "$(dirname "$0")" && pwd)
 client=$folder/grpc_client.py
 digits=$folder/../../examples/digits
-started=
-trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # start ARGUMENTS...: serves at free ports until stop. Sets $address (of gRPC), $rest and $server.
 start() {
     last="xcvm serve $*"
-    : >.err # the address of an earlier server must not be read before the shell has opened the file
-    "$xcvm" serve "$@" --http 127.0.0.1:0 >.out 2>.err </dev/null &
-    server=$!
-    started="$started $server"
-    for _ in $(seq 600); do
-        rest=$(sed -n 's/^xcvm serve: serving at //p' .err)
-        [ -z "$rest" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
-    address=$(sed -n 's/^xcvm serve: serving gRPC at //p' .err)
+    serve "$@" --http 127.0.0.1:0
+    address=$grpc
     [ -n "$address" ] || bad "does not start"
 }
 stop() {
@@ -33,35 +24,17 @@ mkdir messages
 check protoc -I"$folder/../../server/grpc/definitions" --python_out=messages inference.proto health.proto reflection.proto \
     reflection_v1alpha.proto
 export PYTHONPATH=$work/messages GRPC_ENABLE_FORK_SUPPORT=0
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' > doubles.xcvm
-printf 'xcvm 1\ninput x f32[2]\nloop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)\n' > endless.xcvm
-printf 'xcvm 1\ninput x str[2]\noutput y str[2]\n$1 = In(name="x")\n$2 = StringConcat($1, str[] "x")\nOut($2, name="y")\n' > texts.xcvm
-printf 'xcvm 1\ninput x f32[0]\noutput y f32[0]\n$1 = In(name="x")\nOut($1, name="y")\n' > empty.xcvm
-printf 'xcvm 1\ninput x u8[N]\noutput y u8[N]\n$1 = In(name="x")\nOut($1, name="y")\n' > bytes.xcvm
-cat > counts.xcvm <<'END'
-xcvm 1
-input x f32[2]
-output y f32[2]
-state total f32[2] = @start
-constant start f32[2] = 10 20
-$1 = In(name="x")
-$2 = Load(name="total")
-$3 = Add($1, $2)
-Store($3, name="total")
-Out($3, name="y")
-END
-types=
-for type in bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 f16 bf16; do
-    printf 'xcvm 1\ninput x %s[2]\noutput y %s[2]\n$1 = In(name="x")\nOut($1, name="y")\n' $type $type > $type.xcvm
-    types="$types $type.xcvm"
-done
+programs doubles endless texts empty bytes counts
+types='bool u8 u16 u32 u64 i8 i16 i32 i64 f32 f64 f16 bf16'
+# shellcheck disable=SC2086
+programs_of $types
 
 # Results have the bits of xcvm run.
 /usr/bin/python3 -c 'import numpy as np; np.save("image.npy", np.random.RandomState(1).rand(3, 1, 8, 8).astype("f"))'
 run run "$digits/model.onnx" --input image=@image.npy --output probabilities=@wanted.npy
 code 0
 # shellcheck disable=SC2086
-start digits="$digits/model.onnx" texts.xcvm counts.xcvm doubles.xcvm triples=doubles.xcvm empty.xcvm bytes.xcvm $types \
+start digits="$digits/model.onnx" texts.xcvm counts.xcvm doubles.xcvm triples=doubles.xcvm empty.xcvm bytes.xcvm $(printf '%s.xcvm ' $types) \
     --grpc 127.0.0.1:0 --access-log log.jsonl
 client metadata
 client digits image.npy wanted.npy

@@ -1,22 +1,14 @@
 # Serving: the REST protocol, bad requests, limits, reload, signals, systemd, directories and configuration files.
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/serving.sh"
 client=$(dirname "$0")/serve_client.py
 digits=$(dirname "$0")/../../examples/digits
-started=
-trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # start ARGUMENTS...: serves at a free port until stop. Sets $address and $server.
 start() {
     last="xcvm serve $*"
-    : >.err # the address of an earlier server must not be read before the shell has opened the file
-    "$xcvm" serve "$@" >.out 2>.err </dev/null &
-    server=$!
-    started="$started $server"
-    for _ in $(seq 600); do
-        address=$(sed -n 's/^xcvm serve: serving at //p' .err)
-        [ -z "$address" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
+    serve "$@"
+    address=$rest
     [ -n "$address" ] || bad "does not start"
 }
 stop() {
@@ -28,22 +20,7 @@ stop() {
 client() { check /usr/bin/python3 "$client" "$address" "$@"; }
 get() { curl --silent --max-time 20 "http://$address$1"; }
 
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' > doubles.xcvm
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Mul($1, f32[] 3)\nOut($2, name="y")\n' > triples.xcvm
-printf 'xcvm 1\ninput x f32[2]\nloop:\n$1 = Neg(f32[1] 1)\nFree($1)\nJmp(to=loop)\n' > endless.xcvm
-printf 'xcvm 1\ninput x str[2]\noutput y str[2]\n$1 = In(name="x")\n$2 = StringConcat($1, str[] "x")\nOut($2, name="y")\n' > texts.xcvm
-cat > counts.xcvm <<'END'
-xcvm 1
-input x f32[2]
-output y f32[2]
-state total f32[2] = @start
-constant start f32[2] = 10 20
-$1 = In(name="x")
-$2 = Load(name="total")
-$3 = Add($1, $2)
-Store($3, name="total")
-Out($3, name="y")
-END
+programs doubles triples endless texts counts
 
 # Results have the bits of xcvm run.
 run run "$digits/model.onnx" --random --dim batch=3 --save-input image=@image.npy --output probabilities=@wanted.npy

@@ -1,23 +1,13 @@
 # Serving with TLS: REST and gRPC, certificates that are wrong or renewed, and clients that misbehave.
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/serving.sh"
 folder=$(cd "$(dirname "$0")" && pwd)
 digits=$folder/../../examples/digits
-started=
-trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # start ARGUMENTS...: serves at free ports until stop. Sets $rest, $grpc and $server.
 start() {
     last="xcvm serve $*"
-    : >.err # the address of an earlier server must not be read before the shell has opened the file
-    "$xcvm" serve "$@" --http 127.0.0.1:0 --grpc 127.0.0.1:0 >.out 2>.err </dev/null &
-    server=$!
-    started="$started $server"
-    for _ in $(seq 600); do
-        rest=$(sed -n 's/^xcvm serve: serving at //p' .err)
-        [ -z "$rest" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
-    grpc=$(sed -n 's/^xcvm serve: serving gRPC at //p' .err)
+    serve "$@" --http 127.0.0.1:0 --grpc 127.0.0.1:0
     [ -n "$rest" ] || bad "does not start"
 }
 stop() {
@@ -42,8 +32,7 @@ done
 openssl ec -in one.key -aes128 -passout pass:abcd -out locked.key 2>/dev/null
 export CA=$work/ca.pem
 
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' >doubles.xcvm
-printf 'xcvm 1\ninput x u8[N]\noutput y u8[N]\n$1 = In(name="x")\nOut($1, name="y")\n' >bytes.xcvm
+programs doubles bytes
 
 # Files that are missing or wrong.
 refused() { # CERTIFICATE KEY CODE MESSAGE

@@ -1,21 +1,13 @@
 # Traces of a server: trace contexts, spans for a collector that works or does not, the last traces, and rights.
 . "$(dirname "$0")/expect.sh"
+. "$(dirname "$0")/serving.sh"
 folder=$(cd "$(dirname "$0")" && pwd)
-started=
-trap 'for process in $started; do kill -9 "$process" 2>/dev/null; done; rm -rf "$work"' EXIT
 
 # start ARGUMENTS...: serves at a free port until stop. Sets $address and $server.
 start() {
     last="xcvm serve $*"
-    : >.err # the address of an earlier server must not be read before the shell has opened the file
-    "$xcvm" serve doubles.xcvm --http 127.0.0.1:0 "$@" >.out 2>.err </dev/null &
-    server=$!
-    started="$started $server"
-    for _ in $(seq 600); do
-        address=$(sed -n 's/^xcvm serve: serving at //p' .err)
-        [ -z "$address" ] && kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
+    serve doubles.xcvm --http 127.0.0.1:0 "$@"
+    address=$rest
     [ -n "$address" ] || bad "does not start"
 }
 stop() {
@@ -27,7 +19,7 @@ stop() {
 client() { check /usr/bin/python3 "$folder/trace_client.py" "$address" "$@"; }
 get() { curl --silent --max-time 20 "http://$address$1"; }
 
-printf 'xcvm 1\ninput x f32[2]\noutput y f32[2]\n$1 = In(name="x")\n$2 = Add($1, $1)\nOut($2, name="y")\n' > doubles.xcvm
+programs doubles
 port=$(/usr/bin/python3 -c 'import socket
 s = socket.socket()
 s.bind(("127.0.0.1", 0))
