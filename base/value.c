@@ -112,7 +112,7 @@ bool xcvm_tensor_size(xcvm_dtype dtype, int rank, const int64_t *dims, size_t *c
         total = elements / 8 * bits + (elements % 8 * bits + 7) / 8;
     else if (!xcvm_size_mul(elements, bits / 8, &total))
         return false;
-    if (elements > INT64_MAX || total > PTRDIFF_MAX)
+    if ((uint64_t)elements > INT64_MAX || total > PTRDIFF_MAX)
         return false;
     *count = empty ? 0 : elements;
     *bytes = empty ? 0 : total;

@@ -150,7 +150,7 @@ const char *xcc_c_table(xcc_c_export *x, const char *type, const int64_t *number
 
 const char *xcc_c_scratch(xcc_c_export *x, uint64_t bytes)
 {
-    const uint64_t room = xcvm_round_up(bytes, XCVM_ALIGNMENT);
+    const uint64_t room = xcvm_round_up((size_t)bytes, XCVM_ALIGNMENT);
     x->scratch_bytes = room > x->scratch_bytes ? room : x->scratch_bytes;
     return xcc_c_format(x, "(float *)(void *)(arena + %" PRIu64 ")", x->scratch_offset);
 }

@@ -224,7 +224,7 @@ static void add_definition(library *l, const char *begin, const char *end)
  * after an #endif. Include guards are no definitions. */
 static void cut(library *l)
 {
-    int depth = 0, conditions = 0, guards = 0;
+    int depth = 0, conditions = 0;
     const char *begin = xcc_c_runtime;
     bool comment = false;
     for (const char *line = begin; *line != '\0';) {
@@ -240,13 +240,11 @@ static void cut(library *l)
         if (directive && depth == 0 && conditions == 0 && begin < line && *begin != '/')
             begin = line;
         if (directive && strncmp(line, "#ifndef ", 8) == 0 && last[-2] == '_' && last[-1] == 'H') {
-            guards++;
             const char *define = strchr(next, '\n');
             begin = line = define != NULL ? define + 1 : next;
             continue;
         }
         if (directive && strncmp(line, "#endif", 6) == 0 && conditions == 0) {
-            guards--;
             begin = line = next;
             continue;
         }

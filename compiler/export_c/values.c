@@ -564,7 +564,7 @@ static xcvm_status place_anew(xcc_c_export *x, uint64_t *end)
         values[i]->planned = false;
     qsort(values, x->value_count, sizeof *values, by_size);
     *end = place_first_fit(values, x->value_count, 0);
-    if (*end < xcvm_round_up(x->image->arena_bytes, XCVM_ALIGNMENT))
+    if (*end < xcvm_round_up((size_t)x->image->arena_bytes, XCVM_ALIGNMENT))
         return XCVM_OK;
     *end = UINT64_MAX;
     part_pools(x);
@@ -585,7 +585,7 @@ xcvm_status xcc_c_place_values(xcc_c_export *x)
     extend_over_loops(x);
     x->arena_bytes = end != UINT64_MAX ? end : x->image->arena_bytes;
     if (end == UINT64_MAX)
-        end = place_first_fit(x->values, x->value_count, xcvm_round_up(x->arena_bytes, XCVM_ALIGNMENT));
+        end = place_first_fit(x->values, x->value_count, xcvm_round_up((size_t)x->arena_bytes, XCVM_ALIGNMENT));
     for (size_t i = 0; i < x->value_count; i++)
         for (const xcc_c_value *v = x->values[i]; v->base != NULL; v = v->base)
             x->values[i]->offset = v->base->offset;

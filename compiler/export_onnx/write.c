@@ -341,7 +341,7 @@ static xcvm_status write_external(xcc_onnx_writer *w, external *e)
         char offset[24], length[24];
         if (!t->has_raw_data || t->raw_data.len < LEAST)
             continue;
-        e->sent = send_data(e, zeros, (size_t)(xcvm_round_up(e->at, XCVM_ALIGNMENT) - e->at));
+        e->sent = send_data(e, zeros, xcvm_round_up((size_t)e->at, XCVM_ALIGNMENT) - (size_t)e->at);
         snprintf(offset, sizeof offset, "%" PRIu64, e->at);
         snprintf(length, sizeof length, "%zu", t->raw_data.len);
         e->sent = e->sent && send_data(e, t->raw_data.data, t->raw_data.len);

@@ -76,7 +76,7 @@ static bool size(xcc_rewrite *r, xcc_node *n)
     const xcvm_value *x = XCC_ARGS(Size, n)->x;
     size_t count, bytes;
     if (x->kind != XCVM_KIND_TENSOR || x->rank < 0 ||
-        !xcvm_tensor_size((xcvm_dtype)x->dtype, x->rank, x->dims, &count, &bytes) || count > INT64_MAX)
+        !xcvm_tensor_size((xcvm_dtype)x->dtype, x->rank, x->dims, &count, &bytes) || (uint64_t)count > INT64_MAX)
         return false;
     return xcc_rewrite_replace(r, xcc_node_output(n, 0), xcc_scalar_i64(n->graph, (int64_t)count));
 }

@@ -198,8 +198,8 @@ void xcc_statistics_range(const xcc_statistics *s, xcc_range_method method, doub
         least_squares(&below, &above, least, greatest, levels, symmetric, low, high);
         break;
     case XCC_RANGE_TAIL:
-        *low = -xcc_tail_extreme(s->lows, s->low_count, s->batches);
-        *high = xcc_tail_extreme(s->highs, s->high_count, s->batches);
+        *low = -xcc_tail_extreme(s->lows, s->low_count, (size_t)s->batches);
+        *high = xcc_tail_extreme(s->highs, s->high_count, (size_t)s->batches);
         if (symmetric)
             widen_to_both_signs(low, high);
         return;

@@ -86,7 +86,7 @@ XCVM_INLINE void pool_row(const blocked_pool_loop *r, const float *x, int64_t de
         w.columns = columns.count;
         if (!p->count_pads)
             counted = inside > 0 ? inside : 1;
-        const ptrdiff_t at = slices.begin * (ptrdiff_t)r->plane + rows.begin * width + columns.begin * BLOCK;
+        const int64_t at = slices.begin * (int64_t)r->plane + rows.begin * width + columns.begin * BLOCK;
         for (int j = 0; j < XCVM_BLOCK_VECTORS; j++) {
             xcvm_lanes v = xcvm_lanes_all(greatest ? -INFINITY : 0.0f);
             if (inside > 0 && w.rows == 3 && w.columns == 3)
