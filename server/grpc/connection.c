@@ -1,14 +1,12 @@
 /* HTTP/2 connections: nghttp2, an optional dependency that is loaded on first use. */
 #include "server/grpc/grpc.h"
+#include "server/grpc/socket.h"
 
 #include "base/clock.h"
 #include "base/lazy_library.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #ifdef XCVM_HAVE_NGHTTP2
@@ -62,21 +60,17 @@ enum { MOST_HEADER_BYTES = 1 << 20 };
 struct xcs_grpc_connection {
     xcs_grpc *grpc;
     xcs_grpc_connection *before, *next, *next_dirty;
-    int descriptor;
-    xcs_tls_channel *tls; /* NULL: without TLS */
+    xcs_socket socket;
     bool is_dirty;
-    bool is_dead;     /* to be destroyed by the loop */
-    bool greeted;     /* the client has sent its settings */
-    bool waits_write; /* for the socket */
+    bool is_dead; /* to be destroyed by the loop */
+    bool greeted; /* the client has sent its settings */
     bool goes_away;
     bool goes_away_at_once;
-    uint64_t created_ns, active_ns, go_away_ns;
+    uint64_t created_ns, go_away_ns;
     uint64_t idle_frames_ns; /* when `idle_frames` was counted */
     unsigned idle_frames;    /* that are left */
     nghttp2_session *session;
     xcs_call *calls;
-    xcs_text unsent;
-    size_t unsent_at;
 };
 
 xcvm_status xcs_http2_load_library(xcvm_error *error) { return load_h2(error); }
@@ -86,7 +80,7 @@ bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *connection) { return
 
 bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *c)
 {
-    return c->calls == NULL && c->unsent.count == 0 && !h2.nghttp2_session_want_write(c->session);
+    return c->calls == NULL && c->socket.unsent.count == 0 && !h2.nghttp2_session_want_write(c->session);
 }
 
 static void make_dirty(xcs_grpc_connection *c)
@@ -228,7 +222,7 @@ static int close_stream(nghttp2_session *session, int32_t stream, uint32_t code,
         call->next->before = call->before;
     call->before = call->next = NULL;
     call->sent = call->sent && code == NGHTTP2_NO_ERROR;
-    c->active_ns = xcvm_clock_ns();
+    c->socket.active_ns = xcvm_clock_ns();
     xcs_call_close(call);
     return 0;
 }
@@ -384,19 +378,12 @@ xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor)
         return NULL;
     }
     c->grpc = grpc;
-    c->descriptor = descriptor;
-    c->unsent.allocator = &grpc->allocator;
-    c->created_ns = c->active_ns = c->idle_frames_ns = xcvm_clock_ns();
+    c->created_ns = c->idle_frames_ns = xcvm_clock_ns();
     c->idle_frames = IDLE_FRAMES;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-    const bool with_tls = grpc->options.tls != NULL;
-    c->tls = with_tls ? xcs_tls_open(grpc->options.tls, descriptor, "h2") : NULL;
-    const bool has_session = (!with_tls || c->tls != NULL) && create_session(c);
-    if (!has_session || epoll_ctl(grpc->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-        if (has_session)
-            h2.nghttp2_session_del(c->session);
-        xcs_tls_close(c->tls);
-        close(descriptor);
+    const bool is_open = xcs_socket_open(&c->socket, &grpc->allocator, grpc->epoll, descriptor, grpc->options.tls, c);
+    if (!is_open || !create_session(c)) {
+        if (is_open)
+            xcs_socket_close(&c->socket);
         xcvm_deallocate(&grpc->allocator, c, sizeof *c);
         return NULL;
     }
@@ -423,9 +410,7 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
         xcs_call_close(call);
     }
     h2.nghttp2_session_del(c->session);
-    xcs_tls_close(c->tls);
-    close(c->descriptor);
-    xcs_text_free(&c->unsent);
+    xcs_socket_close(&c->socket);
     xcvm_deallocate(&grpc->allocator, c, sizeof *c);
 }
 
@@ -434,19 +419,12 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
 static void read_once(xcs_grpc_connection *c)
 {
     xcs_grpc *grpc = c->grpc;
-    const ssize_t got = c->tls != NULL ? xcs_tls_receive(c->tls, grpc->buffer, XCS_GRPC_BUFFER)
-                                       : recv(c->descriptor, grpc->buffer, XCS_GRPC_BUFFER, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (c->tls != NULL)
-            make_dirty(c); /* the handshake may allow it to send */
-        return;
-    }
-    if (got <= 0) {
+    const ssize_t got = xcs_socket_receive(&c->socket, grpc->buffer, XCS_GRPC_BUFFER);
+    make_dirty(c); /* also without bytes: the handshake of TLS may allow it to send */
+    if (c->socket.has_failed)
         kill_connection(c);
+    if (got <= 0)
         return;
-    }
-    c->active_ns = xcvm_clock_ns();
-    make_dirty(c);
     /* A failure has been answered by GOAWAY, which the flush sends. */
     if (h2.nghttp2_session_mem_recv(c->session, (const uint8_t *)grpc->buffer, (size_t)got) < 0 ||
         h2.nghttp2_session_get_outbound_queue_size(c->session) > MOST_QUEUED) {
@@ -460,73 +438,14 @@ void xcs_grpc_connection_read(xcs_grpc_connection *c)
     do {
         if (!c->is_dead)
             read_once(c);
-    } while (!c->is_dead && c->tls != NULL && xcs_tls_is_pending(c->tls));
-}
-
-/* Asks epoll for the events that the connection waits for. */
-static void choose_events(xcs_grpc_connection *c, bool waits_write)
-{
-    if (c->waits_write == waits_write)
-        return;
-    struct epoll_event event = {.events = waits_write ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.ptr = c};
-    c->waits_write = waits_write;
-    if (epoll_ctl(c->grpc->epoll, EPOLL_CTL_MOD, c->descriptor, &event) != 0)
-        kill_connection(c);
-}
-
-/* Returns like send. */
-static ssize_t send_once(const xcs_grpc_connection *c, const char *bytes, size_t count)
-{
-    return c->tls != NULL ? xcs_tls_send(c->tls, bytes, count) : send(c->descriptor, bytes, count, MSG_NOSIGNAL);
-}
-
-/* Sends bytes, and keeps those that the socket does not take. Returns false if there are some. */
-static bool send_bytes(xcs_grpc_connection *c, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        const ssize_t sent = send_once(c, bytes, count);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0) {
-            if (errno != EAGAIN)
-                kill_connection(c);
-            break;
-        }
-        c->active_ns = xcvm_clock_ns();
-        bytes += sent;
-        count -= (size_t)sent;
-    }
-    if (count > 0)
-        xcs_text_add(&c->unsent, bytes, count);
-    if (c->unsent.failed)
-        kill_connection(c);
-    return count == 0;
-}
-
-static bool send_unsent(xcs_grpc_connection *c)
-{
-    const size_t count = c->unsent.count - c->unsent_at;
-    if (count == 0)
-        return true;
-    const ssize_t sent = send_once(c, c->unsent.at + c->unsent_at, count);
-    if (sent < 0 && errno != EAGAIN && errno != EINTR)
-        kill_connection(c);
-    if (sent > 0) {
-        c->active_ns = xcvm_clock_ns();
-        c->unsent_at += (size_t)sent;
-    }
-    if (c->unsent_at < c->unsent.count)
-        return false;
-    xcs_text_free(&c->unsent);
-    c->unsent_at = 0;
-    return true;
+    } while (!c->is_dead && xcs_socket_is_pending(&c->socket));
 }
 
 void xcs_grpc_connection_flush(xcs_grpc_connection *c)
 {
     char *buffer = c->grpc->buffer;
     size_t count = 0;
-    bool blocked = c->is_dead || !send_unsent(c);
+    bool blocked = c->is_dead || !xcs_socket_flush(&c->socket);
     while (!blocked) {
         const uint8_t *bytes;
         const ssize_t length = h2.nghttp2_session_mem_send(c->session, &bytes);
@@ -535,25 +454,25 @@ void xcs_grpc_connection_flush(xcs_grpc_connection *c)
         if (length <= 0)
             break;
         if ((size_t)length > XCS_GRPC_BUFFER - count) {
-            blocked = !send_bytes(c, buffer, count);
+            blocked = !xcs_socket_send(&c->socket, buffer, count);
             count = 0;
         }
         if (blocked) {
-            xcs_text_add(&c->unsent, bytes, (size_t)length);
+            xcs_socket_keep(&c->socket, bytes, (size_t)length);
         } else if ((size_t)length > XCS_GRPC_BUFFER) {
-            blocked = !send_bytes(c, (const char *)bytes, (size_t)length);
+            blocked = !xcs_socket_send(&c->socket, (const char *)bytes, (size_t)length);
         } else {
             memcpy(buffer + count, bytes, (size_t)length);
             count += (size_t)length;
         }
     }
     if (count > 0 && !c->is_dead)
-        blocked = !send_bytes(c, buffer, count) || blocked;
+        blocked = !xcs_socket_send(&c->socket, buffer, count) || blocked;
     if (c->is_dead)
         return;
-    /* Before the end of the handshake, what is sent may wait for what the client sends. */
-    choose_events(c, c->tls != NULL ? xcs_tls_waits_write(c->tls) : blocked);
-    if (!blocked && !h2.nghttp2_session_want_read(c->session) && !h2.nghttp2_session_want_write(c->session))
+    xcs_socket_choose_events(&c->socket, blocked);
+    if (c->socket.has_failed ||
+        (!blocked && !h2.nghttp2_session_want_read(c->session) && !h2.nghttp2_session_want_write(c->session)))
         kill_connection(c);
 }
 
@@ -601,9 +520,9 @@ void xcs_grpc_connection_check_time(xcs_grpc_connection *c, uint64_t now, uint64
     const uint64_t idle_ns = (uint64_t)c->grpc->options.idle_seconds * 1000000000;
     if (!c->greeted)
         limit_ns = c->created_ns + GREETING_NS;
-    else if (c->calls == NULL || c->unsent.count > 0)
-        limit_ns = c->active_ns + idle_ns;
-    if (limit_ns <= now && c->greeted && !c->goes_away_at_once && c->unsent.count == 0) {
+    else if (c->calls == NULL || c->socket.unsent.count > 0)
+        limit_ns = c->socket.active_ns + idle_ns;
+    if (limit_ns <= now && c->greeted && !c->goes_away_at_once && c->socket.unsent.count == 0) {
         xcs_grpc_connection_go_away(c, true);
         limit_ns = now + idle_ns;
     } else if (limit_ns <= now) {

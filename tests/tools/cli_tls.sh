@@ -72,6 +72,7 @@ check /usr/bin/python3 "$folder/grpc_client.py" "localhost:${grpc##*:}" large
 for case in pipelined many; do
     check /usr/bin/python3 "$folder/tls_client.py" "$rest" $case
 done
+check /usr/bin/python3 "$folder/tls_client.py" "$grpc" large_call
 get() { curl --silent --max-time 20 --cacert ca.pem "$@"; }
 for version in 1.2 1.3; do
     check test "$(get --tlsv$version --tls-max $version "https://localhost:${rest##*:}/v2/health/live")" = '{"live":true}'

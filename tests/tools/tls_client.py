@@ -7,6 +7,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 
 HOST, PORT = sys.argv[1].rsplit(":", 1)
 CONTEXT = ssl.create_default_context(cafile=os.environ["CA"])
@@ -159,6 +160,48 @@ def pipelined():
         length = int(fields.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
         rest += read_until(s, length - len(rest))
         check(rest.endswith(body), f"{first}: other bytes")
+
+
+def large_call():
+    """A call whose response exceeds what sockets hold, by a client that reads it late and sends nothing meanwhile."""
+    import h2.config
+    import h2.connection
+    import h2.events
+    import inference_pb2 as pb
+    count = 12000000
+    CONTEXT.set_alpn_protocols(["h2"])
+    s = secure()
+    c = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
+    c.initiate_connection()
+    c.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 30})
+    c.increment_flow_control_window(1 << 30)
+    request = pb.ModelInferRequest(model_name="bytes", raw_input_contents=[bytes(count)])
+    request.inputs.add(name="x", datatype="UINT8", shape=[count])
+    message = request.SerializeToString()
+    message = b"\0" + len(message).to_bytes(4, "big") + message
+    c.send_headers(1, [(":method", "POST"), (":scheme", "https"), (":path", "/inference.GRPCInferenceService/ModelInfer"),
+                       (":authority", "localhost"), ("content-type", "application/grpc"), ("te", "trailers")])
+    at = 0
+    while at < len(message):
+        size = min(c.local_flow_control_window(1), c.max_outbound_frame_size, len(message) - at)
+        if size > 0:
+            c.send_data(1, message[at:at + size], end_stream=at + size == len(message))
+            at += size
+        s.sendall(c.data_to_send())
+        if size == 0:
+            c.receive_data(s.recv(65536))
+    # Until the server has to wait, which no client can see.
+    time.sleep(0.5)
+    received, status = 0, None
+    while status is None:
+        data = s.recv(1 << 20)
+        check(data, "the connection ends")
+        for event in c.receive_data(data):
+            if isinstance(event, h2.events.DataReceived):
+                received += len(event.data)
+            elif isinstance(event, h2.events.TrailersReceived):
+                status = dict(event.headers)[b"grpc-status"]
+    check(status == b"0" and received > count, f"status {status}, {received} bytes")
 
 
 def stays():
