@@ -135,7 +135,9 @@ web:
 
 bench-web: web
 	@scripts/install-packages.sh nodejs chromium
-	@bench/web/run.sh
+	@bench/web/run.sh >docs/web-benchmark.md.new || { rm -f docs/web-benchmark.md.new; exit 1; }
+	@bench/stamp.py docs/web-benchmark.md.new docs/web-benchmark.md
+	@mv docs/web-benchmark.md.new docs/web-benchmark.md
 
 clean:
 	rm -rf build demo
