@@ -117,5 +117,7 @@ try {
     await place.close();
     rmSync(folder, { recursive: true });
 }
-console.log(`\n${ratios.run.length} models, geometric means of onnxruntime-web by xcvm: run ${mean(ratios.run)} (least ${Math.min(...ratios.run).toFixed(2)}), first result ${mean(ratios.program)} (program) and ${mean(ratios.onnx)} (ONNX), memory ${mean(ratios.memory)}; of one thread by two ${mean(ratios.threads)}. ${wrong} differ by more than 1e-3, or depend on threads.`);
+console.log(`\nGeometric means of ${ratios.run.length} models, onnxruntime-web by xcvm: run ${mean(ratios.run)} (least ${Math.min(...ratios.run).toFixed(2)}), ` +
+    `first result ${mean(ratios.program)} with a program and ${mean(ratios.onnx)} with ONNX${inChromium ? '' : `, memory ${mean(ratios.memory)}`}.\n` +
+    `One thread by two: ${mean(ratios.threads)}. Results of ${wrong} models differ by more than 1e-3, or depend on threads.`);
 process.exitCode = wrong ? 1 : 0;
