@@ -151,7 +151,7 @@ class Runner:
 
 def instructions(program):
     """Return the opcodes of a program that do work, in any order."""
-    names = re.findall(r"(?:= |^)([A-Z]\w+)\(", program.disassemble(), re.M)
+    names = re.findall(r"(?:= |^)([A-Z]\w+)\(", program.disassemble(literal_limit=1), re.M)
     return sorted(name for name in names if name not in ("In", "Out", "Free", "Reshape", "Flatten"))
 
 
