@@ -30,7 +30,9 @@ BUILD_PACKAGES = gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobu
 TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format clang-tidy cppcheck codespell valgrind libclang-rt-14-dev python3-dbg python3-onnx \
 	curl openssl prometheus systemd python3-grpcio python3-protobuf python3-h2 python3-numpy python3-pil python3-sklearn python3-torch python3-torchvision python3-scipy openmpi-bin mypy \
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
-WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli
+# Node.js from other sources has its own headers, and conflicts with Debian's.
+NODE_PACKAGES = $(if $(wildcard /usr/include/node/node_api.h),,libnode-dev)
+WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli binutils $(NODE_PACKAGES)
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 PICTURE_PACKAGES = chromium fonts-dejavu-core python3-onnx python3-torch python3-torchvision
 DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian

@@ -84,6 +84,7 @@ python/src:
 python/src/compiler: python/src
 python/src/tape: python/src python/src/compiler
 web/src:
+web/node: web/src
 '
 # Files that include each other in a circle, because their functions call each other: the product of f32 tries the special
 # shapes, which use the product for their rest.

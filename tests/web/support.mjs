@@ -9,6 +9,8 @@ export const packageDir = process.env.XCVM_WEB_PACKAGE ?? path.join(root, 'build
 export const command = process.env.XCVM_COMMAND ?? path.join(root, 'build/release/tools/xcvm');
 /* Models and hostile files beside the tree. */
 export const shared = process.env.XCVM_SHARED ?? path.join(root, '../shared');
+/* The engine that is tested in Node: 'wasm' or 'native'. */
+export const engine = process.env.XCVM_ENGINE ||= 'wasm';
 export const load = (file) => import(pathToFileURL(path.join(packageDir, 'js', file)));
 export const read = (...parts) => new Uint8Array(readFileSync(path.resolve(root, ...parts)));
 export const files = (dir, ext) => existsSync(path.resolve(root, dir))

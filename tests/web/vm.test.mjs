@@ -1,7 +1,7 @@
 /* The package in Node: programs, sessions, values, limits, errors and memory. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { counter, endless, identity, linear, load, read, types } from './support.mjs';
+import { counter, endless, engine, identity, linear, load, read, types } from './support.mjs';
 
 const { Program, Session, Tensor, XcvmError, init } = await load('index.js');
 const fails = (status, message) => (error) => error instanceof XcvmError && error.status === status && message.test(error.message) ||
@@ -12,6 +12,7 @@ test('a program states its inputs and outputs', async () => {
     assert.deepEqual(program.inputs, [{ name: 'x', kind: 'tensor', dtype: 'f32', dims: ['N', 2] }]);
     assert.deepEqual(program.outputs, [{ name: 'y', kind: 'tensor', dtype: 'f32', dims: ['N', 3] }]);
     assert.equal(program.info.instructions, 4);
+    assert.equal(program.engine, engine);
     assert.match(program.disassemble(), /MatMul/);
     assert.equal(program.metadata('none'), null);
     program.dispose();
@@ -195,7 +196,7 @@ test('errors say what is wrong', async () => {
     await assert.rejects(Program.load(read('tests/fuzz/corpus/model/constant.onnx')), fails('INVALID_PROGRAM', /ONNX/i));
 });
 
-test('memory that cannot be had is an error, and other programs go on', async () => {
+test('memory that cannot be had is an error, and other programs go on', { skip: engine !== 'wasm' && 'a heap of 4 GB' }, async () => {
     const program = await Program.assemble(`${linear}arena 2000000000\n`.replace('@w)\n', '@w) slot=0+1999999936\n'));
     const other = await Program.assemble(linear), sessions = [];
     /* The heap has room for at most two such arenas. */
@@ -216,6 +217,50 @@ Out($2, name="y")
     assert.equal(big.createSession().run({ n: [3n] }).y.data.length, 3);
     big.dispose();
     other.dispose();
+});
+
+test('a memory limit is an error, and other programs go on', async () => {
+    const program = await Program.assemble(`${linear}arena 2000000000\n`.replace('@w)\n', '@w) slot=0+1999999936\n'));
+    const other = await Program.assemble(linear);
+    assert.throws(() => program.createSession({ memoryLimit: 1 << 20 }), fails('OUT_OF_MEMORY', /memory/));
+    const session = other.createSession({ memoryLimit: 1 << 20 });
+    assert.throws(() => session.run({ x: new Float32Array(1 << 20) }), fails('OUT_OF_MEMORY', /memory/));
+    assert.equal(session.run({ x: [1, 2] }).y.data[0], 9.5);
+    program.dispose();
+    other.dispose();
+});
+
+test('asynchronous runs', async () => {
+    const program = await Program.assemble(linear), session = program.createSession();
+    const x = Float32Array.of(1, 2), promise = session.runAsync({ x });
+    x.fill(0);
+    assert.deepEqual([...(await promise).y.data], [9.5, 12.5, 15.5]);
+    const both = await Promise.all([program.createSession(), program.createSession()].map((other) => other.runAsync({ x: [0, 1] })));
+    assert.deepEqual(both.map(({ y }) => y.data[0]), [4.5, 4.5]);
+    const { y } = await session.runAsync({}, { copy: false });
+    assert.equal(y.data[0], 9.5);
+    await assert.rejects(session.runAsync({ z: 1 }), fails('INVALID_ARGUMENT', /no input "z"/));
+    await assert.rejects(session.runAsync(null), fails('INVALID_ARGUMENT', /inputs are null/));
+    await assert.rejects(session.runAsync({}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
+    await assert.rejects(session.runAsync({}, { observe: () => { throw new Error('mine'); } }), /mine/);
+    assert.equal(session.run({ x: [1, 2] }).y.data[0], 9.5);
+    program.dispose();
+    await assert.rejects(session.runAsync(), fails('INVALID_ARGUMENT', /the session is disposed/));
+    const other = await Program.assemble(endless);
+    await assert.rejects(other.createSession().runAsync({}, { timeout: 30 }), fails('OUT_OF_TIME', /deadline/));
+    other.dispose();
+});
+
+test('the engine is chosen by name', async () => {
+    const program = await Program.assemble(linear, { engine });
+    assert.equal(program.engine, engine);
+    program.dispose();
+    const wasm = await Program.assemble(linear, { engine: 'wasm' });
+    assert.equal(wasm.engine, 'wasm');
+    assert.throws(() => wasm.createSession({ statesOf: program.createSession }), fails('INVALID_ARGUMENT', /statesOf/));
+    wasm.dispose();
+    await assert.rejects(init(undefined, { engine: 'gpu' }), fails('INVALID_ARGUMENT', /"gpu"; expected 'native' or 'wasm'/));
+    assert.throws(() => Program.loadSync(new Uint8Array(8), { module: {} }), fails('INVALID_ARGUMENT', /the module is Object/));
 });
 
 test('loads, disposals and runs do not grow memory', async () => {
@@ -240,7 +285,7 @@ test('loads, disposals and runs do not grow memory', async () => {
         session.run({ x: Float32Array.of(i, 1) });
     assert.equal(big.memoryBytes, before);
     assert.equal(session.memory.reservedBytes, live);
-    assert.ok(module instanceof WebAssembly.Module);
+    assert.equal(module instanceof WebAssembly.Module, engine === 'wasm');
     first.dispose();
     big.dispose();
 });

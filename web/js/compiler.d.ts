@@ -1,7 +1,7 @@
 /** Types of `xcvm/compiler`: ONNX models to programs. */
-import type { ModuleSource, Source } from './index.js';
+import type { EngineOptions, Module, ModuleSource, Source } from './index.js';
 
-export interface CompileOptions {
+export interface CompileOptions extends EngineOptions {
     /** Sizes of named dimensions. */
     dims?: Record<string, number>;
     /** 0: default (2); -1: required passes only; 1: no fusion; 2: all. */
@@ -32,6 +32,6 @@ export interface CompileOptions {
     diagnostics?: (text: string) => void;
 }
 
-export function initCompiler(source?: ModuleSource): Promise<WebAssembly.Module>;
+export function initCompiler(source?: ModuleSource, options?: EngineOptions): Promise<Module>;
 export function compile(model: Source, options?: CompileOptions): Promise<Uint8Array>;
-export function compileSync(model: Uint8Array, options: CompileOptions, module: WebAssembly.Module): Uint8Array;
+export function compileSync(model: Uint8Array, options: CompileOptions, module: Module): Uint8Array;

@@ -1,4 +1,4 @@
-/** Types of the package `xcvm`: programs and sessions of the VM in WebAssembly. */
+/** Types of the package `xcvm`: programs and sessions of the VM, in WebAssembly or in Node's addon. */
 
 export type Dtype = 'f32' | 'u8' | 'i8' | 'u16' | 'i16' | 'i32' | 'i64' | 'str' | 'bool' | 'f16' | 'f64' | 'u32' | 'u64' | 'c64' |
     'c128' | 'bf16' | 'f8e4m3fn' | 'f8e4m3fnuz' | 'f8e5m2' | 'f8e5m2fnuz' | 'u4' | 'i4' | 'f4e2m1' | 'f8e8m0' | 'u2' | 'i2' | 'f24';
@@ -9,6 +9,21 @@ export type Status = 'INVALID_ARGUMENT' | 'INVALID_PROGRAM' | 'INVALID_MODEL' | 
 /** A URL, a path (Node), or bytes. */
 export type Source = string | URL | Response | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
 export type ModuleSource = Source | WebAssembly.Module;
+export type Engine = 'native' | 'wasm';
+/** The native engine for Node. */
+export interface NativeEngine { readonly engine: 'native'; readonly version: string }
+/** Results of `init` and `initCompiler`. */
+export type Module = WebAssembly.Module | NativeEngine;
+export interface EngineOptions {
+    /** Default in Node: the environment variable XCVM_ENGINE, or else 'native' if it is installed. */
+    engine?: Engine;
+}
+export interface LoadOptions extends EngineOptions {
+    module?: Module | Promise<Module>;
+    /** Threads of the program's sessions, with the calling thread; 0: one per processor. Default: 1 in WebAssembly, 0 of the
+     * native engine. A page needs cross-origin isolation for more than one; without it, the console gets a warning. */
+    threads?: number;
+}
 
 export class XcvmError extends Error {
     readonly status: Status;
@@ -70,7 +85,7 @@ export interface SessionOptions {
     seed?: number;
     flushSubnormals?: boolean;
     strictTypes?: boolean;
-    /** At most the threads that the program was loaded with; default: those. */
+    /** Threads of the session; 0 or none: those of the program. WebAssembly has no more than the program was loaded with. */
     threads?: number;
     /** Another session of the program, whose states are shared. */
     statesOf?: Session;
@@ -119,30 +134,24 @@ export interface RunOptions {
 export type InstructionProfile = Pick<Event, 'pc' | 'instruction' | 'node' | 'start' | 'milliseconds' | 'flops' | 'bytesRead' |
     'bytesWritten' | 'liveBytes' | 'threads'>;
 
-export function init(source?: ModuleSource): Promise<WebAssembly.Module>;
-/** As `init`, for xcvm-threads.wasm, which programs with several threads use. */
+export function init(source?: ModuleSource, options?: EngineOptions): Promise<Module>;
+/** As `init`, for xcvm-threads.wasm, which programs with several threads use in WebAssembly. */
 export function initThreads(source?: ModuleSource): Promise<WebAssembly.Module>;
-
-export interface LoadOptions {
-    module?: WebAssembly.Module | Promise<WebAssembly.Module>;
-    /** Threads of the program's sessions, with the calling thread; 0: one per processor. Default: 1. A page needs
-     * cross-origin isolation for more; without it, the program has one thread, and the console a warning. */
-    threads?: number;
-}
 
 export class Program {
     private constructor();
     static load(source: Source, options?: LoadOptions): Promise<Program>;
-    static loadSync(bytes: Uint8Array, options: { module: WebAssembly.Module }): Program;
+    static loadSync(bytes: Uint8Array, options: { module: Module }): Program;
     static compile(model: Source, options?: import('./compiler.js').CompileOptions & { threads?: number }): Promise<Program>;
     static assemble(text: string, options?: LoadOptions): Promise<Program>;
+    readonly engine: Engine;
     readonly inputs: readonly ValueInfo[];
     readonly outputs: readonly ValueInfo[];
     readonly states: readonly ValueInfo[];
     readonly info: ProgramInfo;
     /** Threads that sessions may use. */
     readonly threads: number;
-    /** Bytes of the memory of the program's instance. */
+    /** Bytes of the program and its sessions; in WebAssembly, of the memory of its instance. */
     readonly memoryBytes: number;
     metadata(key: string): string | null;
     disassemble(options?: { literalLimit?: number; explain?: boolean }): string;
@@ -158,6 +167,8 @@ export class Session {
     setInput(name: string, value: Input): void;
     input(name: string, dims?: readonly number[]): HeapTensor;
     run(inputs?: Record<string, Input>, options?: RunOptions): Outputs;
+    /** As `run`. The native engine runs beside this thread, unless there are host functions or an observer. */
+    runAsync(inputs?: Record<string, Input>, options?: RunOptions): Promise<Outputs>;
     profile(inputs?: Record<string, Input>, options?: RunOptions): { outputs: Outputs; instructions: InstructionProfile[] };
     warmUp(): void;
     getState(name: string): any;

@@ -1,7 +1,7 @@
 /* A drop-in module for onnxruntime-web: InferenceSession, Tensor and env over the VM. */
 import { Program, Tensor as VmTensor, XcvmError } from './index.js';
 import { compileSync, initCompiler } from './compiler.js';
-import { readBytes } from './runtime.js';
+import { readBytes } from './source.js';
 
 /* onnxruntime's element types: the VM's name and the typed array. */
 const TYPES = {
@@ -203,7 +203,7 @@ export class InferenceSession {
         return result;
     }
 
-    #run(feeds, fetches) {
+    async #run(feeds, fetches) {
         if (!feeds || typeof feeds !== 'object' || feeds instanceof Tensor || Array.isArray(feeds))
             throw new TypeError("'feeds' must be an object that use input names as keys and OnnxValue as corresponding values.");
         for (const name of this.inputNames)
@@ -220,7 +220,7 @@ export class InferenceSession {
         const inputs = {};
         for (const info of this.#program.inputs)
             inputs[info.name] = toVm(info, feeds[info.name]);
-        const results = this.#session.run(inputs), outputs = {};
+        const results = await this.#session.runAsync(inputs), outputs = {};
         for (const name of wanted)
             outputs[name] = fromVm(results[name]);
         return outputs;

@@ -7,6 +7,12 @@ export { XcvmError, compileModule, describe, readBytes } from './source.js';
 const STATUSES = ['OK', 'INVALID_ARGUMENT', 'INVALID_PROGRAM', 'INVALID_MODEL', 'UNSUPPORTED', 'SHAPE_MISMATCH',
     'TYPE_MISMATCH', 'OUT_OF_RANGE', 'OUT_OF_MEMORY', 'OUT_OF_TIME', 'CANCELLED', 'IO', 'INTERNAL'];
 
+/** The error for a failure of the VM: the number of its status, and its place. */
+export function vmError(status, message, pc, instruction, node) {
+    const where = instruction ? `${pc} ${instruction}${node ? ` (${node})` : ''}: ` : '';
+    return new XcvmError(STATUSES[status] ?? 'INTERNAL', where + message, { pc, instruction, node });
+}
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 /* Pages of a new shared memory, as web/CMakeLists.txt has them. */
@@ -158,10 +164,7 @@ export class Runtime {
     /** The latest failure of the instance. */
     error() {
         const part = (index) => this.text(this.call('web_error_text', index));
-        const status = STATUSES[this.call('web_error_status')] ?? 'INTERNAL';
-        const instruction = part(1), node = part(2), pc = this.call('web_error_pc');
-        const where = instruction ? `${pc} ${instruction}${node ? ` (${node})` : ''}: ` : '';
-        return new XcvmError(status, where + part(0), { pc, instruction, node });
+        return vmError(this.call('web_error_status'), part(0), this.call('web_error_pc'), part(1), part(2));
     }
 
     /** Reads a NUL-terminated string; "" for NULL. */

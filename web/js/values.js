@@ -1,5 +1,5 @@
-/* Tensors and other values: JavaScript's form, and copies to and from the memory of an instance. */
-import { XcvmError, describe } from './runtime.js';
+/* Tensors and other values: JavaScript's form, and the plain form that engines read and write. */
+import { XcvmError, describe } from './source.js';
 
 /* name: [number, typed array, elements of the typed array for each element of the tensor]. Types without a typed array
  * of their own are bytes: f24 has three, elements of fewer than 8 bits are packed. */
@@ -16,7 +16,6 @@ const TYPES = {
 const NAMES = new Map(Object.entries(TYPES).map(([name, [number]]) => [number, name]));
 const KINDS = ['null', 'tensor', 'sequence', 'optional', 'map', 'opaque'];
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /* The element type of a typed array where nothing else says it. */
 const DEFAULTS = [['f32', Float32Array], ['f64', Float64Array], ['u8', Uint8Array], ['u8', Uint8ClampedArray],
@@ -24,13 +23,18 @@ const DEFAULTS = [['f32', Float32Array], ['f64', Float64Array], ['u8', Uint8Arra
     ['i64', BigInt64Array], ['u64', BigUint64Array]];
 
 export const dtypeName = (number) => NAMES.get(number) ?? null;
+export const dtypeNumber = (name) => TYPES[name][0];
+/** The typed array of an element type, and its elements for each element of the tensor. */
+export const arrayType = (name) => ({ Type: TYPES[name][1], each: TYPES[name][2] });
 export const kindName = (number) => KINDS[number] ?? 'null';
+export const kindNumber = (name) => KINDS.indexOf(name);
 
-function elementCount(dims) {
+export function elementCount(dims) {
     return dims.reduce((product, dim) => product * dim, 1);
 }
 
-function checkDims(dims, where) {
+/** Throws unless `dims` is a shape. */
+export function checkDims(dims, where) {
     if (!Array.isArray(dims) || dims.length > 8 || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0))
         throw new XcvmError('INVALID_ARGUMENT', `${where}: the shape is ${Array.isArray(dims) ? `[${dims}]` : describe(dims)}; expected an array of at most 8 integers of at least 0`);
 }
@@ -55,15 +59,15 @@ export class Tensor {
     get size() { return elementCount(this.dims); }
 }
 
-/** A tensor in the memory of an instance. `data` is a view of that memory, without a copy. */
+/** A tensor in the VM's memory. `data` is a view of that memory, without a copy. */
 export class HeapTensor {
-    #runtime;
+    #memory;
     #at;
     #isValid;
     #view = null;
-    constructor(runtime, value, isValid) {
-        const { dtype, dims, at } = tensorInfo(runtime, value);
-        this.#runtime = runtime;
+    /** Not for callers. `memory` returns the buffer, in which the elements begin at `at`. */
+    constructor(dtype, dims, memory, at, isValid) {
+        this.#memory = memory;
         this.#at = at;
         this.#isValid = isValid;
         this.dtype = dtype;
@@ -74,66 +78,12 @@ export class HeapTensor {
     get data() {
         if (!this.#isValid())
             throw new XcvmError('INVALID_ARGUMENT', 'the tensor is no longer in memory: its session has run again or is disposed');
-        if (this.#view === null || this.#view.buffer !== this.#runtime.buffer) {
+        const memory = this.#memory();
+        if (this.#view === null || this.#view.buffer !== memory) {
             const [, Type, each] = TYPES[this.dtype];
-            this.#view = new Type(this.#runtime.buffer, this.#at, Math.ceil(this.size * each));
+            this.#view = new Type(memory, this.#at, Math.ceil(this.size * each));
         }
         return this.#view;
-    }
-}
-
-function tensorInfo(runtime, value) {
-    const rank = runtime.call('web_value_rank', value), at = runtime.call('web_value_dims', value) >>> 0;
-    const dims = [];
-    for (let i = 0; i < rank; i++)
-        dims.push(Number(runtime.view.getBigInt64(at + 8 * i, true)));
-    return { dtype: dtypeName(runtime.call('web_value_dtype', value)), dims, at: runtime.call('web_value_data', value) >>> 0 };
-}
-
-/** Copies a value out of the memory of an instance: a Tensor, { kind, items }, or null. Values that share memory become
- * one object: a list whose items share items would have exponentially many copies. */
-export function readValue(runtime, value, seen = new Map()) {
-    const kind = value ? kindName(runtime.call('web_value_kind', value)) : 'null';
-    if (kind === 'null' || kind === 'opaque')
-        return null;
-    const isTensor = kind === 'tensor', count = isTensor ? 0 : runtime.call('web_value_count', value);
-    const info = isTensor ? tensorInfo(runtime, value) : null;
-    const at = isTensor ? info.at : count === 0 ? 0 : runtime.call('web_value_item', value, 0) >>> 0;
-    const key = `${kind} ${at} ${isTensor ? `${info.dtype} ${info.dims}` : count}`;
-    if (at !== 0 && seen.has(key))
-        return seen.get(key);
-    const copy = isTensor ? readTensor(runtime, value, info) : { kind, items: [] };
-    seen.set(key, copy);
-    for (let i = 0; i < count; i++)
-        copy.items.push(readValue(runtime, runtime.call('web_value_item', value, i) >>> 0, seen));
-    return copy;
-}
-
-function readTensor(runtime, value, { dtype, dims, at }) {
-    const [, Type, each] = TYPES[dtype];
-    if (dtype === 'str')
-        return new Tensor('str', readStrings(runtime, value, elementCount(dims)), dims);
-    return new Tensor(dtype, at === 0 ? new Type(0) : new Type(runtime.buffer, at, Math.ceil(elementCount(dims) * each)).slice(), dims);
-}
-
-function readStrings(runtime, value, count) {
-    const length = runtime.allocate(4), strings = [];
-    for (let i = 0; i < count; i++) {
-        const at = runtime.call('web_value_string', value, i, length) >>> 0;
-        strings.push(decoder.decode(runtime.bytes.slice(at, at + runtime.view.getUint32(length, true))));
-    }
-    runtime.release(length);
-    return strings;
-}
-
-/** Allocates a tensor with uninitialized elements. */
-export function createTensor(runtime, dtype, dims) {
-    const at = runtime.allocate(64);
-    try {
-        dims.forEach((dim, i) => runtime.view.setBigInt64(at + 8 * i, BigInt(dim), true));
-        return runtime.address('web_tensor_create', TYPES[dtype][0], dims.length, at);
-    } finally {
-        runtime.release(at);
     }
 }
 
@@ -151,14 +101,14 @@ function inferDims(info, count, where) {
     return dims;
 }
 
-/** Copies JavaScript's form of a value into the memory of an instance. `info` is its declared type. Accepts Tensor-like
- * objects, typed arrays, arrays of numbers or strings, numbers, strings, booleans, big integers, null, and
- * { kind, items }. Returns the address of a counted value. */
-export function writeValue(runtime, given, info, where) {
+/** Checks JavaScript's form of a value and returns the plain form, without a copy of typed arrays. `info` is the declared
+ * type. Accepts Tensor-like objects, typed arrays, arrays of numbers or strings, numbers, strings, booleans, big integers,
+ * null, and { kind, items }. The plain form is { dtype, dims, bytes }, with `lengths` of strings, or { kind, items }. */
+export function plainValue(given, info, where) {
     if (given === undefined)
         throw new XcvmError('INVALID_ARGUMENT', `${where}: no value is given`);
     if (given === null || Array.isArray(given?.items))
-        return writeList(runtime, given === null ? { kind: 'optional', items: [] } : given, where);
+        return plainList(given === null ? { kind: 'optional', items: [] } : given, where);
     if (info.kind !== 'tensor' && info.kind !== 'null' && info.kind !== undefined)
         throw new XcvmError('TYPE_MISMATCH', `${where}: ${describe(given)} is given; expected { kind: '${info.kind}', items }`);
     const isTensor = typeof given === 'object' && 'data' in given && 'dims' in given;
@@ -183,7 +133,7 @@ export function writeValue(runtime, given, info, where) {
     if (data.length !== Math.ceil(count * each))
         throw new XcvmError('SHAPE_MISMATCH', `${where}: a tensor of shape [${dims}] has ${data.length} elements; expected ${Math.ceil(count * each)}`);
     if (dtype === 'str')
-        return writeStrings(runtime, data, dims, where);
+        return plainStrings(data, dims, where);
     if (Array.isArray(data)) {
         try {
             data = Type === BigInt64Array || Type === BigUint64Array ? Type.from(data, BigInt) : Type.from(data, Number);
@@ -193,9 +143,7 @@ export function writeValue(runtime, given, info, where) {
     } else if (!accepts(Type, data, dtype)) {
         throw new XcvmError('TYPE_MISMATCH', `${where}: ${describe(data)} is given; expected ${Type.name} (${dtype})`);
     }
-    const tensor = createTensor(runtime, dtype, dims);
-    runtime.bytes.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), runtime.call('web_value_data', tensor) >>> 0);
-    return tensor;
+    return { dtype, dims, bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
 /* ArrayBuffer.prototype.detached exists in newer engines only. */
@@ -213,36 +161,24 @@ function accepts(Type, data, dtype) {
         (dtype === 'f16' && data.constructor.name === 'Float16Array');
 }
 
-function writeStrings(runtime, strings, dims, where) {
+function plainStrings(strings, dims, where) {
     const pieces = strings.map((text) => {
         if (typeof text !== 'string')
             throw new XcvmError('TYPE_MISMATCH', `${where}: ${describe(text)} is given; expected strings`);
         return encoder.encode(text);
     });
-    const at = runtime.allocate(64 + 4 * pieces.length + pieces.reduce((sum, piece) => sum + piece.length, 0));
-    try {
-        dims.forEach((dim, i) => runtime.view.setBigInt64(at + 8 * i, BigInt(dim), true));
-        let text = at + 64 + 4 * pieces.length;
-        pieces.forEach((piece, i) => {
-            runtime.view.setUint32(at + 64 + 4 * i, piece.length, true);
-            runtime.bytes.set(piece, text);
-            text += piece.length;
-        });
-        return runtime.address('web_strings_create', dims.length, at, at + 64 + 4 * pieces.length, at + 64, pieces.length);
-    } finally {
-        runtime.release(at);
+    const lengths = Uint32Array.from(pieces, (piece) => piece.length);
+    const bytes = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
+    let at = 0;
+    for (const piece of pieces) {
+        bytes.set(piece, at);
+        at += piece.length;
     }
+    return { dtype: 'str', dims, bytes, lengths };
 }
 
-function writeList(runtime, { kind, items }, where) {
-    const number = KINDS.indexOf(kind), values = [];
-    if (number < 2)
+function plainList({ kind, items }, where) {
+    if (KINDS.indexOf(kind) < 2)
         throw new XcvmError('INVALID_ARGUMENT', `${where}: the kind is ${describe(kind)}; expected 'sequence', 'optional' or 'map'`);
-    try {
-        items.forEach((item, i) => values.push(writeValue(runtime, item, {}, `${where}[${i}]`)));
-        return runtime.with(new Uint8Array(Uint32Array.from(values).buffer),
-            (at) => runtime.address('web_list_create', number, values.length, at));
-    } finally {
-        values.forEach((value) => runtime.broken || runtime.call('web_value_release', value));
-    }
+    return { kind, items: items.map((item, i) => plainValue(item, {}, `${where}[${i}]`)) };
 }

@@ -1,9 +1,7 @@
 /* The compiler's functions for JavaScript. */
+#include "web/src/compilation.h"
+#include "web/src/bytes.h"
 #include "web/src/exports.h"
-#include "xcvm/compiler.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 /* Receives a diagnostic. */
 WEB_IMPORT(diagnose) void host_diagnose(int kind, const char *text);
@@ -14,114 +12,21 @@ static void diagnose(void *user, xcc_diagnostic_kind kind, const char *text)
     host_diagnose((int)kind, text);
 }
 
-enum { MOST_NAMES = 64 };
-
-/* The options of a compilation. Strings are copies. */
-typedef struct web_compilation {
-    xcc_options options;
-    xcc_dim dims[MOST_NAMES];
-    const char *patterns[MOST_NAMES], *wrt[MOST_NAMES], *default_inputs[MOST_NAMES];
-    char *owned[8 * MOST_NAMES];
-    size_t owned_count;
-} web_compilation;
-
 web_compilation *WEB_EXPORT(web_compilation_create)(void)
 {
-    web_compilation *c = calloc(1, sizeof *c);
-    if (c == NULL) {
-        web_error = (xcvm_error){.status = XCVM_OUT_OF_MEMORY, .pc = -1, .message = "no memory for options"};
-        return NULL;
-    }
-    c->options = (xcc_options){.size = sizeof c->options,
-                               .dims = c->dims,
-                               .default_inputs = c->default_inputs,
-                               .diagnostics = {diagnose, NULL}};
-    c->options.states.patterns = c->patterns;
-    c->options.gradients.wrt = c->wrt;
-    return c;
-}
-
-void WEB_EXPORT(web_compilation_destroy)(web_compilation *c)
-{
+    web_compilation *c = web_compilation_new((xcc_diagnostics){diagnose, NULL});
     if (c == NULL)
-        return;
-    for (size_t i = 0; i < c->owned_count; i++)
-        free(c->owned[i]);
-    free(c);
-}
-
-static const char *keep(web_compilation *c, const char *text)
-{
-    char *copy = c->owned_count < sizeof c->owned / sizeof *c->owned ? strdup(text) : NULL;
-    if (copy != NULL)
-        c->owned[c->owned_count++] = copy;
-    return copy;
-}
-
-static bool append(web_compilation *c, const char **list, size_t *count, const char *text)
-{
-    const char *copy = *count < MOST_NAMES ? keep(c, text) : NULL;
-    if (copy != NULL)
-        list[(*count)++] = copy;
-    return copy != NULL;
-}
-
-/* Sets an option by name. Returns 0 if the name is unknown, the value is out of range or there is no memory. */
-int WEB_EXPORT(web_compilation_set)(web_compilation *c, const char *name, const char *text, double number)
-{
-    xcc_options *o = &c->options;
-    const bool on = number != 0;
-    if (strcmp(name, "optimization") == 0)
-        return o->optimization = (int)number, 1;
-    if (strcmp(name, "inference") == 0)
-        return o->inference = on, 1;
-    if (strcmp(name, "backprop") == 0)
-        return o->backprop = on, 1;
-    if (strcmp(name, "strip") == 0)
-        return o->strip = on, 1;
-    if (strcmp(name, "flushSubnormals") == 0)
-        return o->flush_subnormals = on, 1;
-    if (strcmp(name, "loss") == 0)
-        return (o->loss = keep(c, text)) != NULL;
-    if (strcmp(name, "train") == 0)
-        return (o->train = keep(c, text)) != NULL;
-    if (strcmp(name, "evaluate") == 0)
-        return o->training.evaluate = on, 1;
-    if (strcmp(name, "cacheRows") == 0)
-        return o->states.cache_rows = (int64_t)number, 1;
-    if (strcmp(name, "timeout") == 0)
-        return o->limits.timeout_ns = web_nanoseconds(number), 1;
-    if (strcmp(name, "memoryLimit") == 0)
-        return o->limits.memory_bytes = number > 0 && number < 4294967295.0 ? (size_t)number : 0, 1;
-    if (strcmp(name, "states") == 0)
-        return append(c, c->patterns, &o->states.pattern_count, text);
-    if (strcmp(name, "wrt") == 0)
-        return append(c, c->wrt, &o->gradients.wrt_count, text);
-    if (strcmp(name, "defaultInputs") == 0)
-        return append(c, c->default_inputs, &o->default_input_count, text);
-    if (strcmp(name, "weights") == 0) {
-        const xcvm_dtype dtype = xcvm_dtype_from_name(text);
-        o->weights.blocks = strcmp(text, "q8") == 0    ? XCC_WEIGHTS_Q8
-                            : strcmp(text, "q4") == 0  ? XCC_WEIGHTS_Q4
-                            : strcmp(text, "q4a") == 0 ? XCC_WEIGHTS_Q4A
-                                                       : XCC_WEIGHTS_PLAIN;
-        o->weights.dtype = dtype;
-        return dtype != XCVM_NO_DTYPE || o->weights.blocks != XCC_WEIGHTS_PLAIN;
-    }
-    if (strcmp(name, "dims") == 0) {
-        const char *copy = o->dim_count < MOST_NAMES ? keep(c, text) : NULL;
-        if (copy != NULL)
-            c->dims[o->dim_count++] = (xcc_dim){copy, (int64_t)number};
-        return copy != NULL;
-    }
-    return 0;
+        web_error = (xcvm_error){.status = XCVM_OUT_OF_MEMORY, .pc = -1, .message = "no memory for options"};
+    return c;
 }
 
 /* Compiles a model. Returns the program's bytes. */
 web_bytes *WEB_EXPORT(web_compile)(const web_compilation *c, const void *model, size_t count)
 {
-    web_bytes *bytes = web_bytes_create();
-    return bytes == NULL ? NULL
-                         : web_bytes_finish(bytes, xcc_compile(model, count, &c->options,
-                                                               (xcvm_sink){web_bytes_add, bytes}, NULL, &web_error));
+    web_bytes *bytes = web_bytes_create(&web_error);
+    return bytes == NULL
+               ? NULL
+               : web_bytes_finish(
+                     bytes, xcc_compile(model, count, &c->options, (xcvm_sink){web_bytes_add, bytes}, NULL, &web_error),
+                     &web_error);
 }

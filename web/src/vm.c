@@ -1,4 +1,5 @@
 /* The VM's functions for JavaScript. */
+#include "web/src/bytes.h"
 #include "web/src/exports.h"
 
 #include <stdlib.h>
@@ -42,61 +43,8 @@ void *WEB_EXPORT(web_allocate)(size_t bytes)
 
 void WEB_EXPORT(web_release)(void *memory) { free(memory); }
 
-web_bytes *web_bytes_create(void)
-{
-    web_bytes *bytes = calloc(1, sizeof *bytes);
-    if (bytes == NULL)
-        (void)(web_error = (xcvm_error){.status = XCVM_OUT_OF_MEMORY, .pc = -1, .message = "no memory for the result"});
-    return bytes;
-}
-
-bool web_bytes_add(void *user, const void *piece, size_t count)
-{
-    web_bytes *bytes = user;
-    if (count > bytes->capacity - bytes->count) {
-        uint64_t capacity = (uint64_t)bytes->capacity * 2;
-        if (capacity < (uint64_t)bytes->count + count)
-            capacity = (uint64_t)bytes->count + count;
-        unsigned char *grown = capacity <= UINT32_MAX ? realloc(bytes->at, (size_t)capacity) : NULL;
-        if (grown == NULL) {
-            bytes->failed = true;
-            return false;
-        }
-        bytes->at = grown;
-        bytes->capacity = (uint32_t)capacity;
-    }
-    memcpy(bytes->at + bytes->count, piece, count);
-    bytes->count += (uint32_t)count;
-    return true;
-}
-
-void WEB_EXPORT(web_bytes_destroy)(web_bytes *bytes)
-{
-    if (bytes != NULL)
-        free(bytes->at);
-    free(bytes);
-}
-
-web_bytes *web_bytes_finish(web_bytes *bytes, xcvm_status status)
-{
-    if (status == XCVM_OK)
-        return bytes;
-    if (bytes->failed)
-        web_error = (xcvm_error){.status = XCVM_OUT_OF_MEMORY, .pc = -1, .message = "no memory for the result"};
-    web_bytes_destroy(bytes);
-    return NULL;
-}
-
 void *WEB_EXPORT(web_bytes_at)(const web_bytes *bytes) { return bytes->at; }
 size_t WEB_EXPORT(web_bytes_count)(const web_bytes *bytes) { return bytes->count; }
-
-uint64_t web_nanoseconds(double milliseconds)
-{
-    if (!(milliseconds > 0))
-        return 0;
-    const double nanoseconds = milliseconds * 1e6;
-    return nanoseconds < 1 ? 1 : nanoseconds < 9e18 ? (uint64_t)nanoseconds : UINT64_C(9000000000000000000);
-}
 
 /* ---- Programs ---- */
 
@@ -176,18 +124,22 @@ web_bytes *WEB_EXPORT(web_disassemble)(const void *bytes, size_t count, int lite
                                               .literal_limit = (size_t)literal_limit,
                                               .program_path = "program",
                                               .explain = explain != 0};
-    web_bytes *text = web_bytes_create();
-    return text == NULL ? NULL
-                        : web_bytes_finish(text, xcvm_disassemble(bytes, count, &options,
-                                                                  (xcvm_sink){web_bytes_add, text}, &web_error));
+    web_bytes *text = web_bytes_create(&web_error);
+    return text == NULL
+               ? NULL
+               : web_bytes_finish(
+                     text, xcvm_disassemble(bytes, count, &options, (xcvm_sink){web_bytes_add, text}, &web_error),
+                     &web_error);
 }
 
 web_bytes *WEB_EXPORT(web_assemble)(const char *text, size_t length)
 {
-    web_bytes *program = web_bytes_create();
-    return program == NULL ? NULL
-                           : web_bytes_finish(program, xcvm_assemble(text, length, NULL,
-                                                                     (xcvm_sink){web_bytes_add, program}, &web_error));
+    web_bytes *program = web_bytes_create(&web_error);
+    return program == NULL
+               ? NULL
+               : web_bytes_finish(program,
+                                  xcvm_assemble(text, length, NULL, (xcvm_sink){web_bytes_add, program}, &web_error),
+                                  &web_error);
 }
 
 /* ---- Values ---- */
@@ -364,11 +316,12 @@ int WEB_EXPORT(web_session_reset_states)(web_session *s)
 
 web_bytes *WEB_EXPORT(web_session_save_states)(const web_session *s)
 {
-    web_bytes *bytes = web_bytes_create();
+    web_bytes *bytes = web_bytes_create(&web_error);
     return bytes == NULL
                ? NULL
                : web_bytes_finish(bytes,
-                                  xcvm_session_save_states(s->session, (xcvm_sink){web_bytes_add, bytes}, &web_error));
+                                  xcvm_session_save_states(s->session, (xcvm_sink){web_bytes_add, bytes}, &web_error),
+                                  &web_error);
 }
 
 int WEB_EXPORT(web_session_load_states)(web_session *s, const void *bytes, size_t count)
@@ -412,15 +365,6 @@ void WEB_EXPORT(web_session_observe)(web_session *s, int enabled, int before, in
     xcvm_session_set_observer(s->session, enabled ? &observer : NULL);
 }
 
-/* The number of threads that ran ranges of an instruction. */
-static int count_threads(const xcvm_event *e)
-{
-    uint64_t seen = 1;
-    for (size_t i = 0; i < e->span_count; i++)
-        seen |= (uint64_t)1 << (e->spans[i].worker & 63);
-    return __builtin_popcountll(seen);
-}
-
 /* A number of an event: 0 instruction index, 1 start and 2 end in milliseconds, 3 flops, 4 bytes read, 5 bytes written,
  * 6 live bytes, 7 inputs, 8 outputs, 9 threads. */
 double WEB_EXPORT(web_event_number)(const xcvm_event *e, int which)
@@ -434,7 +378,7 @@ double WEB_EXPORT(web_event_number)(const xcvm_event *e, int which)
                               (double)e->live_bytes,
                               (double)e->input_count,
                               (double)e->output_count,
-                              count_threads(e)};
+                              web_count_threads(e)};
     return which >= 0 && which < 10 ? numbers[which] : 0;
 }
 
