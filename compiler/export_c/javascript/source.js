@@ -34,7 +34,8 @@ async function readBytes(source, what) {
     if (typeof source === 'string' || source instanceof URL) {
         const url = String(source);
         if (isNode && !/^(https?|data|blob):/.test(url)) {
-            const { readFile } = await import(/* @vite-ignore */ 'node:fs/promises');
+            /* Not a literal, which bundlers would look for. */
+            const files = 'node:fs/promises', { readFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ files);
             try {
                 return await readFile(url.startsWith('file:') ? new URL(url) : url);
             } catch (cause) {
