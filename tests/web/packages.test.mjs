@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import test from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { load, read, root } from './support.mjs';
+import { engine, load, read, root } from './support.mjs';
 
 const modules = path.join(root, 'build/node_modules'), require = createRequire(path.join(modules, '/'));
 const ours = await load('onnxruntime-web.js');
@@ -24,6 +24,9 @@ function* frames(length, count) {
 }
 
 test('vad-web: the detectors of voice activity', async () => {
+    /* The legacy model takes logarithms of small numbers: onnxruntime-node, which has the values of the native engine, differs from
+     * onnxruntime-web by 1.3e-3. */
+    const tolerance = engine === 'native' ? 2e-3 : 1e-4;
     const dist = path.join(modules, '@ricky0123/vad-web/dist');
     const { Silero } = require(path.join(dist, 'models/silero.js')), { SileroLegacy } = require(path.join(dist, 'models/legacy.js'));
     for (const [Model, file, length] of [[Silero, 'silero_vad_v5.onnx', 512], [Silero, 'silero_vad_v6.onnx', 512], [SileroLegacy, 'silero_vad_legacy.onnx', 1536]]) {
@@ -31,7 +34,7 @@ test('vad-web: the detectors of voice activity', async () => {
         const mine = await Model.new(ours, fetcher), other = await Model.new(theirs, fetcher), seen = [];
         for (const frame of frames(length, 12)) {
             const { isSpeech } = await mine.process(frame), expected = (await other.process(frame)).isSpeech;
-            assert.ok(Math.abs(isSpeech - expected) < 1e-4, `${file}: ${isSpeech}, not ${expected}`);
+            assert.ok(Math.abs(isSpeech - expected) < tolerance, `${file}: ${isSpeech}, not ${expected}`);
             seen.push(isSpeech);
         }
         mine.reset_state();
