@@ -29,10 +29,10 @@ for (const isolation of [false, true])
     });
 
 test('images and sound of a page', async () => {
-    isolated = false;
-    const page = await (await browser.newContext()).newPage(), refused = [];
+    site.isolated = false;
+    const page = await (await site.browser.newContext()).newPage(), refused = [];
     page.on('console', (message) => /Content Security Policy/.test(message.text()) && refused.push(message.text()));
-    await page.goto(address);
+    await page.goto(site.address);
     assert.deepEqual(await page.evaluate(async () => {
         const { imageToTensor, tensorToImage } = await import('/package/js/image.js'), { audioToTensor } = await import('/package/js/audio.js');
         const media = await (await fetch('/data/media.json')).json(), { width, height } = media, wrong = [];
