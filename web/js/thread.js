@@ -39,6 +39,6 @@ function run(port, { module, memory, stack, number, origin }) {
 }
 
 if (typeof process === 'object' && process.versions?.node && process.type !== 'renderer')
-    import(/* @vite-ignore */ 'node:worker_threads').then(({ parentPort }) => parentPort.once('message', (data) => run(parentPort, data)));
+    import('#worker_threads').then(({ parentPort }) => parentPort.once('message', (data) => run(parentPort, data)));
 else
     globalThis.onmessage = ({ data }) => run(globalThis, data);

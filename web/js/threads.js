@@ -49,7 +49,7 @@ export const warnOfSession = (threads, most) => warn(`a session has at most the 
 export async function startThreads(runtime, count) {
     let Worker = globalThis.Worker;
     if (isNode)
-        Worker = NodeWorker ??= (await import(/* @vite-ignore */ 'node:worker_threads')).Worker;
+        Worker = NodeWorker ??= (await import('#worker_threads')).Worker;
     const workers = [];
     const start = (number) => new Promise((resolve, reject) => {
         const worker = new Worker(new URL('./thread.js', import.meta.url), { type: 'module' });

@@ -4,7 +4,6 @@ import { $, attempt, breathe, fillRow, say } from './page.js';
 import { bindInputs, chooseSource, closeCamera, limits, setUpInputs, shapeText } from './inputs.js';
 import { showOutputs } from './results.js';
 import { forget, record, setUpSteps } from './steps.js';
-import { setUpTraining } from './train.js';
 
 const EXAMPLE = `xcvm 1
 input x f32[Nx4]
@@ -135,4 +134,8 @@ setUpInputs({
     drawn: () => attempt(runDrawing),
 });
 setUpSteps();
-setUpTraining();
+/* The code of the training is loaded when it is wanted. */
+$('train').onclick = () => attempt(async () => {
+    (await import('./train.js')).setUpTraining();
+    $('train').click();
+});

@@ -13,15 +13,6 @@
 #else
 #define WEB_EXPORT(name) name
 #define WEB_IMPORT(name)
-/* The number of threads that ran ranges of an instruction. */
-static inline int web_count_threads(const xcvm_event *e)
-{
-    uint64_t seen = 1;
-    for (size_t i = 0; i < e->span_count; i++)
-        seen |= (uint64_t)1 << (e->spans[i].worker & 63);
-    return __builtin_popcountll(seen);
-}
-
 #endif
 
 /* Describes the latest failure of the module. */
