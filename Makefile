@@ -82,6 +82,7 @@ bench-generation: build
 	@mv docs/generation-benchmark.md.new docs/generation-benchmark.md
 
 bench-source: python
+	@scripts/install-packages.sh python3-onnx python3-torch python3-torchvision
 	@build/venv/bin/python bench/source.py >docs/source-benchmark.md.new || { rm -f docs/source-benchmark.md.new; exit 1; }
 	@bench/stamp.py docs/source-benchmark.md.new docs/source-benchmark.md
 	@mv docs/source-benchmark.md.new docs/source-benchmark.md
@@ -105,9 +106,11 @@ docs: build
 	@scripts/install-packages.sh $(DOCS_PACKAGES) $(PICTURE_PACKAGES)
 	@scripts/docs.sh build/release --pictures
 
-pictures: build
-	@scripts/install-packages.sh $(PICTURE_PACKAGES)
+pictures: build web
+	@scripts/install-packages.sh $(PICTURE_PACKAGES) nodejs python3-pil
 	@scripts/pictures.sh build/release build/pictures docs/figures
+	@tests/server/page/run.sh build/release --pictures
+	@XCVM_PICTURE=docs/figures/playground.png node --no-warnings --test tests/web/playground.test.mjs
 
 generated: build
 	@scripts/generated.sh build/release
