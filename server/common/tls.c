@@ -287,10 +287,12 @@ static ssize_t result_of(xcs_tls_channel *channel, int result)
 
 ssize_t xcs_tls_receive(xcs_tls_channel *channel, void *to, size_t room)
 {
+    const int pending = openssl.SSL_pending(channel->ssl);
+    const size_t most = pending > 0 && (size_t)pending < room ? (size_t)pending : room;
     size_t count = 0;
     channel->waits_write = false;
-    while (!channel->has_failed && count < room) {
-        const size_t left = room - count;
+    while (!channel->has_failed && count < most) {
+        const size_t left = most - count;
         openssl.ERR_clear_error();
         const int got = openssl.SSL_read(channel->ssl, (char *)to + count, left < INT32_MAX ? (int)left : INT32_MAX);
         if (got <= 0 && count > 0)

@@ -17,7 +17,8 @@ void xcs_tls_close(xcs_tls_channel *channel);
 /* Tells the client that nothing more will be sent. */
 void xcs_tls_end(xcs_tls_channel *channel);
 /* Like recv without waiting: returns -1 with errno EAGAIN if there is nothing, and 0 at the end of the connection.
- * Reads until the room is full or the socket is empty. */
+ * Returns only what was received already, if there is any. Otherwise it reads until the room is full or the socket is
+ * empty. A loop while xcs_tls_is_pending therefore ends, even if the client sends without pause. */
 ssize_t xcs_tls_receive(xcs_tls_channel *channel, void *to, size_t room);
 /* Like send without waiting. A caller that repeats a call after EAGAIN must begin with the same bytes, and at least as
  * many. */
