@@ -25,14 +25,18 @@ void xcs_exchange_begin_trace(xcs_exchange *exchange)
 
 void xcs_exchange_end_trace(xcs_exchange *exchange, bool sent)
 {
-    const xcs_trace_request request = {.method = exchange->method,
-                                       .path = exchange->path,
-                                       .status = exchange->status,
-                                       .bytes_in = exchange->body_bytes,
-                                       .bytes_out = exchange->response.count,
-                                       .sent = sent,
-                                       .failed = exchange->status >= 500,
-                                       .model = exchange->model};
+    const xcs_trace_request request = {
+        .method = exchange->method,
+        .path = exchange->path,
+        .route = exchange->route.version[0] == '\0' ? "/v2/models/{model}/infer"
+                                                    : "/v2/models/{model}/versions/{version}/infer",
+        .scheme = exchange->http->options.tls != NULL && !exchange->is_admin ? "https" : "http",
+        .status = exchange->status,
+        .bytes_in = exchange->body_bytes,
+        .bytes_out = exchange->response.count,
+        .sent = sent,
+        .failed = exchange->status >= 500,
+        .model = exchange->model};
     xcs_trace_end(exchange->trace, &request);
     exchange->trace = NULL;
 }

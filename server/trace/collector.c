@@ -1,4 +1,5 @@
-/* The connection to a collector: HTTP/1.1 with a connection for each request. All waits are bounded. */
+/* The connection to a collector: HTTP/1.1 with a connection for each request. All waits are bounded, except that the
+ * resolver of the system has its own limit for looking up a host name. */
 #include "server/trace/collector.h"
 
 #include "base/allocator.h"
@@ -65,16 +66,23 @@ typedef struct patience {
     const uint64_t *stopping_ns;
 } patience;
 
+/* Returns 0 if the time is over. */
+static uint64_t time_left(const patience *p)
+{
+    const uint64_t stopping = __atomic_load_n(p->stopping_ns, __ATOMIC_RELAXED), now = xcvm_clock_ns();
+    const uint64_t until = stopping < p->until_ns ? stopping : p->until_ns;
+    return until > now ? until - now : 0;
+}
+
 /* Waits for events. Returns false if the time is over. */
 static bool wait_for(int fd, short events, const patience *p)
 {
     for (;;) {
-        const uint64_t stopping = __atomic_load_n(p->stopping_ns, __ATOMIC_RELAXED), now = xcvm_clock_ns();
-        const uint64_t until = stopping < p->until_ns ? stopping : p->until_ns;
-        if (now >= until)
+        const uint64_t left_ns = time_left(p);
+        if (left_ns == 0)
             return false;
         struct pollfd one = {.fd = fd, .events = events};
-        const uint64_t left_ms = (until - now) / 1000000 + 1;
+        const uint64_t left_ms = left_ns / 1000000 + 1;
         const int count = poll(&one, 1, left_ms < MOST_WAIT_MS ? (int)left_ms : MOST_WAIT_MS);
         if (count > 0)
             return true;
@@ -99,9 +107,9 @@ static int open_connection(const xcs_collector *collector, const patience *p)
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found;
     int fd = -1;
-    if (getaddrinfo(collector->host, collector->port, &hints, &found) != 0)
+    if (time_left(p) == 0 || getaddrinfo(collector->host, collector->port, &hints, &found) != 0)
         return -1;
-    for (const struct addrinfo *at = found; at != NULL && fd < 0; at = at->ai_next) {
+    for (const struct addrinfo *at = found; at != NULL && fd < 0 && time_left(p) > 0; at = at->ai_next) {
         fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && !connect_to(fd, at, p)) {
             close(fd);

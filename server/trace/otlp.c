@@ -71,9 +71,9 @@ static void begin_span(xcs_text *text, const xcs_trace *trace, const uint8_t *id
 static void put_http_attributes(xcs_text *text, const xcs_trace *trace)
 {
     put_string(text, "http.request.method", trace->method);
-    put_string(text, "http.route", "/v2/models/{model}/infer");
+    put_string(text, "http.route", trace->route);
     put_string(text, "url.path", trace->path);
-    put_string(text, "url.scheme", "http");
+    put_string(text, "url.scheme", trace->scheme);
     put_string(text, "network.protocol.version", "1.1");
     put_integer(text, "http.response.status_code", trace->status);
     put_integer(text, "http.request.body.size", (int64_t)trace->bytes_in);
@@ -121,7 +121,7 @@ static void put_trace(xcs_text *text, const xcs_trace *trace)
     if (is_rpc(trace)) {
         xcs_text_format(text, "\"%s/%s\",", trace->rpc_service, trace->rpc_method);
     } else {
-        xcs_text_put(text, "\"POST /v2/models/{model}/infer\",");
+        xcs_text_format(text, "\"%s %s\",", trace->method, trace->route);
     }
     begin_span(text, trace, trace->span_id, trace->has_parent ? trace->parent_id : NULL, true, KIND_SERVER,
                trace->begin_ns, trace->end_ns);

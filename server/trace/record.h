@@ -25,6 +25,7 @@ struct xcs_trace {
     struct {
         uint64_t begin_ns, end_ns; /* begin_ns 0: not reached */
     } phases[XCS_PHASE_COUNT];
+    const char *route, *scheme; /* NULL: a call of gRPC */
     char method[8], path[256], model[200], version[24], rpc_service[64], rpc_method[32];
     int status;
     size_t bytes_in, bytes_out;

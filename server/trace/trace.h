@@ -28,8 +28,9 @@ typedef struct xcs_trace xcs_trace;
 
 /* What a request was, when it ends. Strings are copied. */
 typedef struct xcs_trace_request {
-    const char *method, *path; /* of HTTP */
-    const char *rpc_service;   /* gRPC: the service, and `rpc_method`; NULL: HTTP */
+    const char *method, *path;  /* of HTTP */
+    const char *route, *scheme; /* of HTTP: the path with names in braces; "http" or "https". Constants */
+    const char *rpc_service;    /* gRPC: the service, and `rpc_method`; NULL: HTTP */
     const char *rpc_method;
     int status; /* of HTTP, or of gRPC */
     size_t bytes_in, bytes_out;

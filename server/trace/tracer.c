@@ -220,6 +220,8 @@ void xcs_trace_end(xcs_trace *trace, const xcs_trace_request *request)
             trace->phases[i].end_ns = trace->end_ns; /* the request ended in it */
     copy_text(trace->method, sizeof trace->method, request->method);
     copy_text(trace->path, sizeof trace->path, request->path);
+    trace->route = request->route;
+    trace->scheme = request->scheme;
     copy_text(trace->rpc_service, sizeof trace->rpc_service, request->rpc_service);
     copy_text(trace->rpc_method, sizeof trace->rpc_method, request->rpc_method);
     if (request->model != NULL) {

@@ -254,11 +254,41 @@ START_TEST(spans_of_calls)
 }
 END_TEST
 
+/* A request of HTTP has the route and the scheme that it came by. */
+START_TEST(spans_of_requests)
+{
+    xcs_tracer *tracer = create_tracer(1);
+    xcs_text text = {.allocator = NULL};
+    xcs_trace *trace = xcs_trace_begin(tracer, NULL, xcvm_clock_ns());
+    const xcs_trace_request request = {.method = "POST",
+                                       .path = "/v2/models/m/versions/2/infer",
+                                       .route = "/v2/models/{model}/versions/{version}/infer",
+                                       .scheme = "https",
+                                       .status = 200,
+                                       .sent = true};
+    xcs_trace_retain(trace);
+    xcs_trace_end(trace, &request);
+    xcs_otlp_write(&trace, 1, "xcvm", "instance", &text);
+    xcs_text_add(&text, "", 1);
+    static const char *const parts[] = {
+        "\"name\":\"POST /v2/models/{model}/versions/{version}/infer\"",
+        "{\"key\":\"http.route\",\"value\":{\"stringValue\":\"/v2/models/{model}/versions/{version}/infer\"}}",
+        "{\"key\":\"url.path\",\"value\":{\"stringValue\":\"/v2/models/m/versions/2/infer\"}}",
+        "{\"key\":\"url.scheme\",\"value\":{\"stringValue\":\"https\"}}"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(count_of(text.at, parts[i]) == 1, "%s is not in %s", parts[i], text.at);
+    xcs_trace_release(trace);
+    xcs_text_free(&text);
+    xcs_tracer_destroy(tracer);
+}
+END_TEST
+
 /* ---- Profiles ---- */
 
 typedef struct seen {
     xcs_result result;
     char names[8][32];
+    bool done; /* atomic; set last */
 } seen;
 
 static void look_at(void *user, const xcs_result *result)
@@ -267,6 +297,7 @@ static void look_at(void *user, const xcs_result *result)
     s->result = *result;
     for (size_t i = 0; i < result->instruction_count && i < 8; i++)
         snprintf(s->names[i], sizeof s->names[i], "%s", result->instructions[i].name);
+    __atomic_store_n(&s->done, true, __ATOMIC_RELEASE);
 }
 
 static void run_profiled(xcs_server *server, const char *name, bool profile, uint64_t timeout_ns, seen *s)
@@ -283,7 +314,7 @@ static void run_profiled(xcs_server *server, const char *name, bool profile, uin
                                          .profile = profile};
     *s = (seen){.result.reason = XCS_DRAINING};
     xcs_request *request = xcs_server_submit(server, &options, (xcs_completion){look_at, s});
-    while (__atomic_load_n(&s->result.size, __ATOMIC_ACQUIRE) == 0)
+    while (!__atomic_load_n(&s->done, __ATOMIC_ACQUIRE))
         usleep(200);
     xcs_request_release(request);
     xcvm_value_release(input);
@@ -370,6 +401,6 @@ END_TEST
 Suite *suite_server_trace(void);
 Suite *suite_server_trace(void)
 {
-    return SUITE_OF("server_trace", parents, states, long_states, samples, keeps_the_last, spans_of_calls, profiles,
-                    collectors);
+    return SUITE_OF("server_trace", parents, states, long_states, samples, keeps_the_last, spans_of_calls,
+                    spans_of_requests, profiles, collectors);
 }

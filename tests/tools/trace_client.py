@@ -65,9 +65,9 @@ def get(path, headers=None, data=None):
         return error.code, dict(error.headers), error.read()
 
 
-def infer(headers=None, model="doubles", data=(1, 2)):
+def infer(headers=None, model="doubles", data=(1, 2), path="/v2/models/{}/infer"):
     tensor = {"name": "x", "shape": [len(data)], "datatype": "FP32", "data": data}
-    return get(f"/v2/models/{model}/infer", {"Content-Type": "application/json", **(headers or {})},
+    return get(path.format(model), {"Content-Type": "application/json", **(headers or {})},
                json.dumps({"inputs": [tensor]}).encode())
 
 
@@ -103,7 +103,7 @@ def case_spans():
     check((version, trace, flags) == ("00", TRACE, "01"), headers)
     check("Traceresponse" not in infer()[1], "a request without a context is sampled")
     check("Traceresponse" not in infer({"traceparent": SAMPLED["traceparent"][:-1] + "0"})[1], "the flag is ignored")
-    check(infer(SAMPLED, data=(1, 2, 3))[0] == 400, "a bad request")
+    check(infer(SAMPLED, data=(1, 2, 3), path="/v2/models/{}/versions/1/infer")[0] == 400, "a bad request")
     wait_for(lambda: len(spans()) >= 11, "no spans")
     path, headers, body = received[0]
     check(path == "/v1/traces" and headers["Content-Type"] == "application/json", headers)
@@ -128,6 +128,7 @@ def case_spans():
     check(all(begin <= start <= end <= time.time_ns() for start, end in times), times)
     check(all(times[0][0] <= start and end <= times[0][1] for start, end in times), times)
     check(all(a[1] <= b[0] for a, b in zip(times[1:], times[2:])), times)
+    check(roots[1]["name"] == "POST /v2/models/{model}/versions/{version}/infer", roots[1])
     check(attributes(roots[1])["http.response.status_code"] == 400 and "status" not in roots[1], roots[1])
     wait_for(lambda: metric("xcvm_exported_spans_total") == len(spans()), "the metric of spans")
     check(metric("xcvm_traces_total") == 2 and metric("xcvm_dropped_spans_total") == 0, "metrics")
