@@ -195,6 +195,27 @@ run diff add.bin changed.bin -i '1 2 3' --html diff.html
 code 1
 check grep -q 'at \[0,1\]: 23 instead of 22' diff.html
 check test "$(grep -c '<tr data-pc=' diff.html)" -ge 2
+# An error that is infinite as a number of the page is no JSON, and the pictures would be missing.
+for factor in 1 1e-310; do
+    assemble scale.$factor.bin <<X
+xcvm 1
+input x f64[1]
+output y f64[1]
+\$1 = In(name="x")
+\$2 = Mul(\$1, f64[] $factor) node="scale" type=f64[1] name="scaled"
+Out(\$2, name="y")
+X
+done
+run diff scale.1.bin scale.1e-310.bin -i 1 --all --html diff.html
+code 1
+run diff scale.1e-310.bin scale.1.bin -i 1 --all --html reverse.html
+code 1
+check grep -q '>inf<' diff.html reverse.html
+for page in diff reverse; do
+    sed -n '/id="xcvm-diff-1"/,/<\/script>/p' $page.html | sed 's/<[^>]*>//g' >$page.json
+    check python3 -m json.tool $page.json
+    check test "$(grep -c 'data-v="inf"' $page.html)" = 0
+done
 # A failure leaves the file as it was, and a file that cannot be written is reported before the runs.
 echo kept >diff.html
 run diff add.bin "$data/cases/sums/model.onnx" --random --html diff.html

@@ -258,8 +258,9 @@ static void put_data(struct page_writer *w, const struct diff_page *page)
         page_string(&w->text, row->node);
         buffer_text(&w->text, ",");
         page_string(&w->text, row->shape);
-        buffer_format(&w->text, ",%zu,%zu,%.6g,%.6g]", errors.compared, errors.different, errors.absolute,
-                      errors.relative);
+        /* JSON has no infinity, which the quotient of two finite numbers may be. */
+        buffer_format(&w->text, ",%zu,%zu,%.6g,%.6g]", errors.compared, errors.different, fmin(errors.absolute, 1e300),
+                      fmin(errors.relative, 1e300));
         page_flush_when_large(w);
     }
     buffer_text(&w->text, "],\n\"edges\":[");

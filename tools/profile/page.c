@@ -3,6 +3,7 @@
 #include "io/json.h"
 #include "profile/page_files.h"
 
+#include <math.h>
 #include <string.h>
 
 void page_flush(struct page_writer *w)
@@ -53,7 +54,8 @@ void page_string(struct buffer *text, const char *string)
 
 void page_number(struct buffer *text, const char *format, double number, bool known)
 {
-    buffer_format(text, "<td data-v=\"%.9g\">", known ? number : -1.0);
+    /* JavaScript does not read "inf". */
+    buffer_format(text, "<td data-v=\"%.9g\">", known ? fmin(number, 1e300) : -1.0);
     if (known)
         buffer_format(text, format, number);
     buffer_text(text, "</td>");
