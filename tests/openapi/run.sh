@@ -32,6 +32,7 @@ for attempt in 1 2 3; do
         kill -0 "$proxy" 2>/dev/null || break
         sleep 0.05
     done
+    [ "$attempt" != 3 ] || { echo "Prism does not start:" >&2 && cat prism.txt >&2 && exit 1; }
 done
 timeout 120 node "$here/calls.mjs" "http://127.0.0.1:$port" "http://$rest" image.raw wanted.raw
 kill "$server"
