@@ -129,7 +129,14 @@ class InputForm {
     tools() {
         const button = (text, make) => {
             const made = element('button', { type: 'button', className: text }, text);
-            made.addEventListener('click', () => this.set(Array.from({ length: this.count() }, () => make(this.info.datatype))));
+            made.addEventListener('click', () => {
+                told.textContent = '';
+                try {
+                    this.set(Array.from({ length: this.count() }, () => make(this.info.datatype)));
+                } catch (error) {
+                    told.textContent = error.message;
+                }
+            });
             return made;
         };
         const file = element('input', { type: 'file', accept: 'image/*', className: 'image', ariaLabel: 'image' });
@@ -148,8 +155,8 @@ class InputForm {
         };
         file.addEventListener('change', decode);
         scale.addEventListener('change', decode);
-        this.imageTools.append('image ', file, ' pixels ', scale, canvas, told);
-        return element('div', { className: 'tools' }, button('random', randomOf), button('zeros', zeroOf), this.imageTools);
+        this.imageTools.append('image ', file, ' pixels ', scale, canvas);
+        return element('div', { className: 'tools' }, button('random', randomOf), button('zeros', zeroOf), this.imageTools, told);
     }
     count() {
         const count = product(this.dims());

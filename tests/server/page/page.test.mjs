@@ -1,5 +1,5 @@
 /* The page of `xcvm serve` in headless Chromium: models, a run with values and with an image, the histogram and the traces.
- * page.test.mjs NODE_MODULES XCVM WORK [PICTURE]. WORK has the models, and the results of `xcvm run`. */
+ * XCVM_PAGE_TEST has lines: NODE_MODULES, XCVM, WORK, and PICTURE or nothing. WORK has the models, and the results of `xcvm run`. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -104,6 +104,15 @@ test('models, runs, histogram and traces', async () => {
     await digits.locator('select.scale').selectOption('inverted, 0 to 1');
     await page.waitForFunction(() => document.querySelectorAll('.model')[1].querySelector('.numbers input').value === '1');
     await digits.locator('select.scale').selectOption('0 to 1');
+
+    // More elements than the page sends.
+    const batch = digits.locator('.shape input');
+    await batch.fill('9999999');
+    await batch.press('Tab');
+    await digits.locator('button.random').click();
+    await digits.locator('.tools .bad', { hasText: 'the page sends at most 16777216' }).waitFor();
+    await batch.fill('1');
+    await batch.press('Tab');
 
     // The histogram has the numbers of the metrics.
     await page.waitForFunction(() => document.querySelectorAll('.model')[2].querySelector('.cards dd').textContent === '2');
