@@ -28,6 +28,7 @@ const x = input("x", "FP32", [2], [1, 2]);
 for (const path of ["", "/health/live", "/health/ready", "/models/stats", "/models/digits", "/models/digits/versions/1",
   "/models/digits/ready", "/models/digits/versions/1/ready", "/models/digits/stats", "/models/digits/versions/1/stats"])
   await ask(200, "GET", `/v2${path}`);
+assert.deepEqual((await ask(200, "GET", "/v2/models/classes")).parameters, { class_names: "no\nyes", class_output: "y" });
 await ask(200, "POST", "/v2/repository/index", "{}");
 const digits = await infer(200, "digits", [input("image", "FP32", [3, 1, 8, 8], floats(imageFile))], { id: "q\"1" });
 assert.equal(digits.id, "q\"1");

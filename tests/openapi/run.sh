@@ -11,6 +11,7 @@ work=$(mktemp -d)
 . tests/tools/serving.sh
 cd "$work"
 programs doubles quotients texts endless
+program doubles | sed '1a metadata "class_names" "no\\nyes"\nmetadata "class_output" "y"' >classes.xcvm
 programs_of bool u8 u16 u32 u64 i8 i16 i32 i64 f64
 /usr/bin/python3 -c 'import numpy as np; np.save("image.npy", np.random.RandomState(1).rand(3, 1, 8, 8).astype("f"))'
 "$xcvm" run "$root/examples/digits/model.onnx" --input image=@image.npy --output probabilities=@wanted.npy >/dev/null
