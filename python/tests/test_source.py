@@ -168,6 +168,10 @@ def with_options(x, mode, k, *, s=1):
     return {"y": y + x.shape[0] if mode == "a" else y, "k": [k, s]}
 
 
+def first_item(x):
+    return x[0]
+
+
 def summed(x, n: int):
     total = 0.0
     for i in range(n):
@@ -333,6 +337,20 @@ class Errors(unittest.TestCase):
         with self.assertRaises(xcvm.SourceErrors) as caught:
             xcvm.compile(wait, np.ones(3, np.float32))
         self.assertRegex(str(caught.exception).splitlines()[1], "^'.*wait' is a coroutine")
+
+    def test_arguments_that_contain_themselves(self):
+        """Such arguments, and deep ones, are refused before they need memory."""
+        inner = [np.ones(3, np.float32)]
+        inner.append({"inner": (inner,)})
+        deep = [np.ones(3, np.float32)]
+        for _ in range(3000):
+            deep = [deep]
+        twice = [np.ones(3, np.float32)]
+        for argument, reason in ((inner, "the argument 'x_1_inner_0' contains itself"), (deep, "an argument is nested more than 100 deep")):
+            with self.assertRaisesRegex(xcvm.SourceErrors, reason):
+                xcvm.compile(first_item, argument)
+        result = xcvm.compile(first_item, (twice, twice))((twice, twice))
+        self.assertEqual(result[0].tolist(), [1, 1, 1])
 
     def test_same_bytes_for_every_hash_seed(self):
         code = (

@@ -34,6 +34,9 @@ from .values import (
     Value,
 )
 
+# Lists, tuples and dicts of an example argument around each other.
+MOST_NESTED = 100
+
 
 class Dim:
     """An open dimension, by name. Equal names are equal sizes."""
@@ -183,8 +186,8 @@ class Machine(Arrays):
 
     # ---- Arguments ----
 
-    def argument(self, example: Any, name: str, dims: Any, flat: list[tuple[str, Any]]) -> Value:
-        """Return the value of an argument, and add the inputs that it needs."""
+    def argument(self, example: Any, name: str, dims: Any, flat: list[tuple[str, Any]], within: tuple[int, ...] = ()) -> Value:
+        """Return the value of an argument, and add the inputs that it needs. `within` has the containers around it."""
         if isinstance(example, Constant):
             return self.wrap(example.value)
         library = library_of(example)
@@ -203,14 +206,20 @@ class Machine(Arrays):
             at = self.graph.parameter(Type(NUMBER_DTYPES[kind], ()), name)
             flat.append((name, kind))
             return Number(at, kind)
+        if isinstance(example, (list, tuple, dict)):
+            if id(example) in within:
+                raise Refusal(f"the argument '{name}' contains itself")
+            if len(within) == MOST_NESTED:
+                raise Refusal(f"an argument is nested more than {MOST_NESTED} deep")
+            within = (*within, id(example))
         if isinstance(example, (list, tuple)):
             parts = [
-                self.argument(item, f"{name}_{index}", self.part_dims(dims, index), flat)
+                self.argument(item, f"{name}_{index}", self.part_dims(dims, index), flat, within)
                 for index, item in enumerate(example)
             ]
             return self.new_list(parts) if isinstance(example, list) else Tuple(tuple(parts), type(example))
         if isinstance(example, dict):
-            values = [self.argument(item, f"{name}_{key}", self.part_dims(dims, key), flat) for key, item in example.items()]
+            values = [self.argument(item, f"{name}_{key}", self.part_dims(dims, key), flat, within) for key, item in example.items()]
             return self.new_dict(tuple(example), values)
         return self.wrap(example)
 
