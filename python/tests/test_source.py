@@ -352,6 +352,18 @@ class Errors(unittest.TestCase):
         result = xcvm.compile(first_item, (twice, twice))((twice, twice))
         self.assertEqual(result[0].tolist(), [1, 1, 1])
 
+    def test_branches_in_each_other(self):
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "nested.py")
+            sides = "".join(f"    elif x.sum() > {i}: x = x * {i}\n" for i in range(250))
+            path.write_text(f"def f(x):\n    if x.sum() > 1000: x = x + 1\n{sides}    return x\n")
+            values: dict = {}
+            exec(compile(path.read_text(), path, "exec"), values)
+            with self.assertRaisesRegex(xcvm.Unsupported, "nests branches and loops deeper"):
+                xcvm.compile(values["f"], np.ones(3, np.float32))
+
     def test_same_bytes_for_every_hash_seed(self):
         code = (
             "import sys; sys.path.insert(0, sys.argv[1]); import random_programs as r, cases_objects as c, tempfile, xcvm, hashlib\n"

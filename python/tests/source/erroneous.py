@@ -24,6 +24,20 @@ def generators_without_end(x):
     return list(itertools.count())  # 12-35: without end
 
 
+class Endless:
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+
+def iterators_of_their_own(x):
+    for i in Endless():  # 5-24: Write __iter__ as a generator
+        x = x + i
+    return x
+
+
 def text_of_the_run(x, n: int):
     return {n: x}  # 12-18: key must be known
 
@@ -75,6 +89,6 @@ def deleted_item(x, n: int):
 
 
 FUNCTIONS = [
-    calls_of_unknown_functions, attributes, nearest_name, generators_without_end, text_of_the_run, set_of_the_run, recursion,
+    calls_of_unknown_functions, attributes, nearest_name, generators_without_end, iterators_of_their_own, text_of_the_run, set_of_the_run, recursion,
     step_of_the_run, several, in_a_callee, axis_of_the_run, metaclass, deleted_item,
 ]  # fmt: skip

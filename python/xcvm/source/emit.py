@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _tape
-from ..errors import Error
+from ..errors import Error, Unsupported
 from .graph import Dims, Graph, GraphValue, Node, Type, remove_unused
 
 _NUMPY = {
@@ -302,6 +302,16 @@ def build(
     graph: Graph, names: Sequence[str], options: dict[str, Any], callbacks: dict[str, Any], functions: dict[str, Callable[..., Any]]
 ) -> tuple[bytes, bytes, dict[str, Any]]:
     """Compile a graph to a program, or to an ONNX model if the options say so. `names` are those of the results."""
+    try:
+        return _build(graph, names, options, callbacks, functions)
+    except RecursionError:
+        reason = "the source nests branches and loops deeper than Python's recursion limit allows. Use fewer, or raise it with sys.setrecursionlimit"
+        raise Unsupported(reason) from None
+
+
+def _build(
+    graph: Graph, names: Sequence[str], options: dict[str, Any], callbacks: dict[str, Any], functions: dict[str, Callable[..., Any]]
+) -> tuple[bytes, bytes, dict[str, Any]]:
     remove_unused(graph)
     player = _Player(functions)
     for parameter in graph.parameters:

@@ -518,7 +518,12 @@ class Expressions(Calls):
             return self.iterate(self.contents_of(value))
         method = self.find_method(value, "__iter__")
         if method is not None:
-            return self.iterate(self.call(method, [], {}))
+            made = self.settle(self.call(method, [], {}))
+            if self.find_method(made, "__iter__") is not None and not isinstance(made, Iteration):
+                # It may be the same object again.
+                name = self.type_name(made)
+                raise Refusal(f"'{name}' is an iterator of its own, which cannot be compiled", "Write __iter__ as a generator, with yield")
+            return self.iterate(made)
         method = self.find_method(value, "__getitem__")
         if method is not None:
             found = method
