@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 void xcs_tls_block_signal(void)
@@ -105,8 +106,13 @@ static int select_protocol(SSL *ssl, const unsigned char **selected, unsigned ch
     return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* A pipe is refused, because the files are opened more than once, and a reload would wait for its writer. */
 static xcvm_status check_readable(const char *path, xcvm_error *error)
 {
+    struct stat about;
+    XCVM_CHECK(error, stat(path, &about) == 0, IO, "%.300s: cannot be read: %s", path, strerror(errno));
+    XCVM_CHECK(error, S_ISREG(about.st_mode), INVALID_ARGUMENT,
+               "%.300s: is not a regular file; expected a file in PEM form", path);
     FILE *file = fopen(path, "rbe");
     XCVM_CHECK(error, file != NULL, IO, "%.300s: cannot be read: %s", path, strerror(errno));
     (void)fclose(file);

@@ -42,6 +42,9 @@ refused() { # CERTIFICATE KEY CODE MESSAGE
 }
 refused none.pem one.key 6 'none.pem: cannot be read: No such file or directory'
 refused one.pem none.key 6 'none.key: cannot be read'
+mkfifo pipe.pem
+refused pipe.pem one.key 2 'pipe.pem: is not a regular file'
+refused one.pem . 2 '.: is not a regular file'
 refused one.key one.key 2 'one.key: is not a certificate in PEM form'
 refused one.pem one.pem 2 'one.pem: is not a private key in PEM form'
 refused one.pem locked.key 2 'locked.key: is not a private key in PEM form without a password'
