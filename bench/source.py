@@ -8,7 +8,6 @@ to stderr which programs from source are more than 2 % slower. The exit code is 
 import argparse
 import io
 import math
-import re
 import statistics
 import sys
 import time
@@ -149,9 +148,9 @@ class Runner:
         return time.thread_time() - begun
 
 
-def instructions(program):
-    """Return the opcodes of a program that do work, in any order."""
-    names = re.findall(r"(?:= |^)([A-Z]\w+)\(", program.disassemble(literal_limit=1), re.M)
+def instructions(runner):
+    """Return the instructions of a run that do work, in any order."""
+    names = (event.instruction for event in runner.session.profile(**runner.feeds).events)
     return sorted(name for name in names if name not in ("In", "Out", "Free", "Reshape", "Flatten"))
 
 
@@ -185,7 +184,7 @@ def measure(make, seconds):
             # The one that begins alternates.
             for side in (0, 1) if len(times[0]) % 2 else (1, 0):
                 times[side].append(runners[side].seconds())
-    return source_time, export_time, right, times, instructions(source) == instructions(export)
+    return source_time, export_time, right, times, instructions(runners[0]) == instructions(runners[1])
 
 
 def main():
