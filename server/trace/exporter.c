@@ -126,7 +126,9 @@ static bool wait_to_retry(xcs_exporter *e, uint64_t ns)
 static uint64_t send_batch(xcs_exporter *e, const xcs_text *body, uint64_t spans)
 {
     uint64_t wait_ns = FIRST_RETRY_NS;
-    for (int attempt = 1; !body->failed; attempt++, wait_ns *= 2) {
+    /* A lookup of the collector's name does not end with the process's time, so none begins after it. */
+    for (int attempt = 1; !body->failed && xcvm_clock_ns() < __atomic_load_n(&e->stopping_ns, __ATOMIC_RELAXED);
+         attempt++, wait_ns *= 2) {
         const xcs_collector_answer answer =
             xcs_collector_post(&e->collector, body->at, body->count, xcvm_clock_ns() + ATTEMPT_NS, &e->stopping_ns);
         if (answer.status >= 200 && answer.status < 300)
