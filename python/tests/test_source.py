@@ -1,5 +1,6 @@
 """Programs compiled from Python source, compared with Python."""
 
+import functools
 import linecache
 import os
 import random
@@ -363,6 +364,18 @@ class Errors(unittest.TestCase):
             exec(compile(path.read_text(), path, "exec"), values)
             with self.assertRaisesRegex(xcvm.Unsupported, "nests branches and loops deeper"):
                 xcvm.compile(values["f"], np.ones(3, np.float32))
+
+    def test_partial_functions_that_contain_themselves(self):
+        def calls(function):
+            return lambda x: function(x)
+
+        for place in ("func", "args", "keywords"):
+            within = functools.partial(first_item)
+            state = {"func": (within, (), {}), "args": (first_item, (within,), {}), "keywords": (first_item, (), {"y": within})}[place]
+            within.__setstate__((*state, {}))
+            for target in (within, calls(within)):
+                with self.subTest(place), self.assertRaisesRegex(xcvm.SourceErrors, "a functools.partial contains itself"):
+                    xcvm.compile(target, np.ones(3, np.float32))
 
     def test_same_bytes_for_every_hash_seed(self):
         code = (

@@ -86,6 +86,16 @@ def numpy_array(value: Any, library: str) -> Any:
     return value
 
 
+def check_partial(value: Any, within: tuple[int, ...] = ()) -> None:
+    """Refuse a functools.partial that contains itself; __setstate__ can make one."""
+    if isinstance(value, (functools.partial, tuple)):
+        if id(value) in within:
+            raise Refusal("a functools.partial contains itself")
+        parts = value if isinstance(value, tuple) else (value.func, *value.args, *value.keywords.values())
+        for part in parts:
+            check_partial(part, (*within, id(value)))
+
+
 class Calls(Operators):
     """Attributes and calls."""
 
@@ -121,6 +131,7 @@ class Calls(Operators):
         if isinstance(value, types.MethodType):
             return Method(self.wrap(value.__self__), self.wrap(value.__func__))
         if isinstance(value, functools.partial):
+            check_partial(value)
             keywords = {name: self.wrap(item) for name, item in value.keywords.items()}
             return Partial(self.wrap(value.func), tuple(map(self.wrap, value.args)), keywords)
         if isinstance(value, tuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import emit
 from .arrays import Arrays
-from .calls import library_of, numpy_array
+from .calls import check_partial, library_of, numpy_array
 from .core import FALSE, NONE, RAISE, TRUE, Options
 from ..errors import InvalidArgument
 from .errors import Problem, PythonError, Refusal, SourceErrors
@@ -525,8 +525,10 @@ def argument_names(target: Any, count: int) -> list[str]:
 
     function = getattr(target, "forward", None) or target
     try:
+        check_partial(function)
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, Refusal):
+        # Without names, what is wrong shows when the target is called.
         parameters = []
     names: list[str] = []
     for parameter in parameters:
