@@ -359,10 +359,10 @@ class Errors(unittest.TestCase):
     maxDiff = None
 
     def test_everything_that_is_reported(self):
-        """40 sources: every error, file, line, columns, expression, calls, reason, and similar name."""
+        """At least 40 sources: every error, file, line, columns, expression, calls, reason, and similar name."""
         golden = (FOLDER / "erroneous.txt").read_text()
-        self.assertEqual(len(list(golden_errors.sources())), 40)
-        self.assertEqual(golden.count("\n## ") + 1, 40)
+        self.assertGreaterEqual(len(list(golden_errors.sources())), 40)
+        self.assertEqual(golden.count("\n## ") + 1, len(list(golden_errors.sources())))
         self.assertEqual(golden_errors.text().splitlines(), golden.splitlines())
 
 

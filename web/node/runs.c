@@ -1,6 +1,6 @@
 /* Runs of sessions, on JavaScript's thread and beside it, and the callbacks of runs. */
 #include "web/node/session.h"
-#include "web/node/watch.h"
+#include "web/node/monitor.h"
 #include "web/src/exports.h"
 
 #include <stdlib.h>
@@ -250,7 +250,7 @@ static napi_value run_session(napi_env env, napi_callback_info info)
     xcvm_run_options options;
     double before, is_cancelled;
     const uint32_t *flag;
-    run_watch watch;
+    run_monitor monitor;
     xcvm_error error;
     if (!addon_arguments_get(env, info, &arguments))
         return NULL;
@@ -277,9 +277,9 @@ static napi_value run_session(napi_env env, napi_callback_info info)
         xcvm_session_cancel(s->session);
     }
     /* Without a thread the flag ends the run only if it is set now. */
-    (void)run_watch_start(&watch, s->session, flag);
+    (void)run_monitor_start(&monitor, s->session, flag);
     const xcvm_status status = xcvm_session_run(s->session, &options, &error);
-    s->was_cancelled |= run_watch_end(&watch);
+    s->was_cancelled |= run_monitor_end(&monitor);
     if (is_observed)
         xcvm_session_set_observer(s->session, NULL);
     s->call = s->print = s->observe = NULL;
@@ -335,7 +335,7 @@ typedef struct background_run {
     addon_session *session;
     napi_ref object; /* of the session, which must not be collected */
     napi_ref flag;   /* the array of the flag, or NULL */
-    const uint32_t *watched;
+    const uint32_t *monitored;
     xcvm_run_options options;
     xcvm_status status;
     xcvm_error error;
@@ -346,10 +346,10 @@ static void execute_background(napi_env env, void *data)
 {
     (void)env;
     background_run *run = data;
-    run_watch watch;
-    (void)run_watch_start(&watch, run->session->session, run->watched);
+    run_monitor monitor;
+    (void)run_monitor_start(&monitor, run->session->session, run->monitored);
     run->status = xcvm_session_run(run->session->session, &run->options, &run->error);
-    run->was_cancelled = run_watch_end(&watch);
+    run->was_cancelled = run_monitor_end(&monitor);
 }
 
 static void destroy_background(napi_env env, background_run *run)
@@ -442,7 +442,7 @@ static napi_value run_in_background(napi_env env, napi_callback_info info)
     __atomic_add_fetch(&s->references, 1, __ATOMIC_ACQ_REL);
     run->session = s;
     run->options = options;
-    run->watched = flag;
+    run->monitored = flag;
     if (!prepare_background(env, &arguments, run) || napi_create_promise(env, &run->deferred, &promise) != napi_ok ||
         napi_queue_async_work(env, run->work) != napi_ok) {
         addon_failed_call(env);

@@ -22,7 +22,7 @@ INPUTS = [(0, 0, 0.0), (1, 2, 0.5), (-1, 3, -2.25), (5, -4, 8.0), (7, 7, 1.5), (
 REASONS = (
     "^skipped|used after it|have nothing in common|must be known when the program is compiled|can be too many different things"
     "|has no single meaning|whose number is not known|cannot be set|changes its length in the loop over it"
-    "|has other contents on another path|an int is needed, but"
+    "|has other contents on another path|an int is needed, but|would be changed in place"
 )
 
 
