@@ -1,5 +1,5 @@
 # Cross build for 64-bit ARM on Debian: cmake --preset aarch64. Tests run under qemu-user.
-# Packages: gcc-aarch64-linux-gnu qemu-user, and libprotobuf-c-dev libopenblas-dev zlib1g-dev libpcre2-dev check of architecture arm64.
+# Packages: gcc-aarch64-linux-gnu, qemu-user, and those of ARM_PACKAGES in the Makefile.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

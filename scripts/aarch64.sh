@@ -25,4 +25,4 @@ else
     set -- -E "$started_from_shell"
 fi
 # Emulation is some twenty times slower than the limits that suites set themselves, and has no threads after a fork.
-CK_EXCLUDE_TAGS=fork PATH="$tools:$PATH" CK_TIMEOUT_MULTIPLIER=20 CK_DEFAULT_TIMEOUT=600 ctest --test-dir build/aarch64 --output-on-failure --no-tests=error "$@"
+CK_EXCLUDE_TAGS=fork PATH="$tools:$PATH" CK_TIMEOUT_MULTIPLIER=20 CK_DEFAULT_TIMEOUT=600 ctest --test-dir build/aarch64 -j "$(nproc)" --output-on-failure --no-tests=error "$@"
