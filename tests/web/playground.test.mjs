@@ -12,6 +12,7 @@ before(async () => {
     site = await openSite('--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream');
     const context = await site.browser.newContext({ viewport: { width: 1100, height: 900 }, permissions: ['camera'] });
     page = await context.newPage();
+    page.setDefaultTimeout(120000); /* other tests run beside it */
     errors = [];
     page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
     page.on('pageerror', (error) => errors.push(String(error)));

@@ -29,6 +29,7 @@ async function serve(...options) {
 
 async function open(url, options = {}) {
     const page = await (await browser.newContext(options)).newPage();
+    page.setDefaultTimeout(120000); /* other tests run beside it */
     page.problems = [];
     page.on('console', (message) => /Content Security Policy/.test(message.text()) && page.problems.push(message.text()));
     page.on('pageerror', (error) => page.problems.push(`${error}`));
