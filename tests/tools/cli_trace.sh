@@ -30,7 +30,7 @@ client "$port" spans
 client "$port" chrome
 client "$port" headers
 # The log has the identifier of the trace.
-check grep -q '"trace_id":"0af7651916cd43dd8448eb211c80319c"' log.jsonl
+eventually grep -q '"trace_id":"0af7651916cd43dd8448eb211c80319c"' log.jsonl
 if command -v promtool >/dev/null; then
     get /metrics > metrics.txt
     check sh -c 'promtool check metrics <metrics.txt'
@@ -52,7 +52,8 @@ start --trace-sample 1 --no-page
 ask() { curl --silent --max-time 20 "http://$address/v2/models/doubles/infer" -d '{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}]}' "$@"; }
 check test "$(ask --include | grep -c '^Traceresponse: 00-')" = 1
 check test "$(ask --include --header "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00" | grep -c '^Traceresponse')" = 0
-check test "$(get /debug/trace | grep -c '"cat":"Request"')" = 1
+traced() { test "$(get /debug/trace | grep -c '"cat":"Request"')" = 1; }
+eventually traced
 check test "$(get / | grep -c 'there is no such path')" = 1
 check test "$(get /page.js | grep -c 'there is no such path')" = 1
 stop

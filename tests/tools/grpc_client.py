@@ -292,9 +292,15 @@ def case_traces(rest):
     check(infer(parent, parent) is None, "two parents")
     for state in ("a=1,b=2", "x" * 3000, ",".join(f"k{i}=1" for i in range(40)), "a=1,a=2"):
         check(infer(("tracestate", state), parent).startswith(f"00-{trace}-"), state)
-    with urllib.request.urlopen(f"http://{rest}/debug/trace", timeout=20) as response:
-        events = [e for e in json.load(response)["traceEvents"] if e["ph"] == "X"]
-    requests = [e for e in events if e["cat"] == "Request"]
+    events, requests = [], []
+
+    def four_traces():
+        with urllib.request.urlopen(f"http://{rest}/debug/trace", timeout=20) as response:
+            events[:] = [e for e in json.load(response)["traceEvents"] if e["ph"] == "X"]
+        requests[:] = [e for e in events if e["cat"] == "Request"]
+        return len(requests) >= 4
+
+    wait_for(four_traces, "four traces")  # each is recorded after its response was sent
     check(len(requests) == 4 and all(e["args"]["trace_id"] == trace and e["args"]["status"] == 0 for e in requests), requests)
     track = [e for e in events if e["tid"] == requests[-1]["tid"]]
     check([e["name"] for e in track if e["cat"] == "Phase"] ==

@@ -1,6 +1,7 @@
 # Sourced by scripts that test `xcvm serve`: servers, and small programs. The caller sets $xcvm and $work, and is in $work.
 #
 #   serve ARGUMENTS...      starts a server; sets $server, and the addresses $rest and $grpc (empty: none)
+#   eventually COMMAND...   a check of what the server records after it has sent a response
 #   programs NAME...        writes NAME.xcvm
 #   programs_of TYPE...     writes TYPE.xcvm, which returns two elements of the type
 #
@@ -19,6 +20,14 @@ serve() {
         sleep 0.05
     done
     grpc=$(sed -n 's/^xcvm serve: serving gRPC at //p' .err)
+}
+
+eventually() {
+    for _ in $(seq 400); do
+        "$@" >/dev/null 2>&1 && break
+        sleep 0.05
+    done
+    check "$@"
 }
 
 # A program of one operation: operation TYPE SHAPE EXPRESSION.

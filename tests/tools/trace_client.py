@@ -83,6 +83,24 @@ def wait_for(condition, what):
         time.sleep(0.05)
 
 
+def last_traces(condition, what, headers=None):
+    """The events of the last traces once condition(events) holds. A trace is recorded after its response was sent."""
+    events = []
+
+    def there():
+        status, said, body = get("/debug/trace", headers)
+        check(status == 200 and said["Content-Type"] == "application/json", said)
+        events[:] = [e for e in json.loads(body)["traceEvents"] if e["ph"] == "X"]
+        return condition(events)
+
+    wait_for(there, what)
+    return events
+
+
+def requests_of(events):
+    return [e for e in events if e["cat"] == "Request"]
+
+
 def spans():
     return [span for _, _, body in received for resource in body["resourceSpans"]
             for scope in resource["scopeSpans"] for span in scope["spans"]]
@@ -131,15 +149,15 @@ def case_spans():
     check(roots[1]["name"] == "POST /v2/models/{model}/versions/{version}/infer", roots[1])
     check(attributes(roots[1])["http.response.status_code"] == 400 and "status" not in roots[1], roots[1])
     wait_for(lambda: metric("xcvm_exported_spans_total") == len(spans()), "the metric of spans")
-    check(metric("xcvm_traces_total") == 2 and metric("xcvm_dropped_spans_total") == 0, "metrics")
+    wait_for(lambda: metric("xcvm_traces_total") == 2, "the metric of traces")
+    check(metric("xcvm_dropped_spans_total") == 0, "metrics")
 
 
 def case_chrome():
     """The last traces: instructions are inside of the run, which is inside of the request."""
+    before = len(requests_of(last_traces(lambda _: True, "traces")))
     infer(SAMPLED)
-    status, headers, body = get("/debug/trace")
-    check(status == 200 and headers["Content-Type"] == "application/json", headers)
-    events = [e for e in json.loads(body)["traceEvents"] if e["ph"] == "X"]
+    events = last_traces(lambda events: len(requests_of(events)) > before, "a trace of the request")
     last = max(e["tid"] for e in events)
     track = [e for e in events if e["tid"] == last]
     request = track[0]
@@ -188,7 +206,7 @@ def case_failures():
     wait_for(lambda: not answers, "a slow collector")
     for _ in range(600):
         check(infer(SAMPLED)[0] == 200, "a request while the collector is slow")
-    check(metric('xcvm_dropped_spans_total{reason="queue_full"}') == 88 * 8, "the queue has a bound")
+    wait_for(lambda: metric('xcvm_dropped_spans_total{reason="queue_full"}') == 88 * 8, "the queue has a bound")
 
 
 def case_key(key="a-key-of-many-characters"):
@@ -198,7 +216,9 @@ def case_key(key="a-key-of-many-characters"):
     check(get("/debug/trace")[0] == 401 and get("/debug/trace", {"Authorization": "Bearer x"})[0] == 401, "no key")
     status, _, body = get("/debug/trace", allowed)
     check(status == 200 and b"Request" not in body, "a request without the key is traced")
-    check(infer({**SAMPLED, **allowed})[0] == 200 and TRACE.encode() in get("/debug/trace", allowed)[2], "traces")
+    check(infer({**SAMPLED, **allowed})[0] == 200, "a request with the key")
+    traced = requests_of(last_traces(requests_of, "a trace of the request with the key", allowed))
+    check([e["args"]["trace_id"] for e in traced] == [TRACE], traced)
     for path in ("/", "/page.js", "/page.css"):
         status, headers, _ = get(path)
         check(status == 200 and "default-src 'none'" in headers["Content-Security-Policy"], path)
