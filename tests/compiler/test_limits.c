@@ -111,7 +111,7 @@ START_TEST(time_is_in_proportion)
 {
     static const scale_kind kinds[] = {SCALE_functions, SCALE_opsets,     SCALE_inputs,
                                        SCALE_concats,   SCALE_attributes, SCALE_kept};
-    const uint64_t minute = UINT64_C(60000000000);
+    const uint64_t minute = UINT64_C(60000000000) * test_patience();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         compile_kind(kinds[i], kinds[i] == SCALE_attributes ? 400000 : 100000, minute);
 }
@@ -359,7 +359,7 @@ START_TEST(cancellation_holds)
     const double took = (double)(test_cpu_ns() - start) / 1e9;
     pthread_join(thread, NULL);
     ck_assert(o.status == XCVM_CANCELLED || o.status == XCVM_OK);
-    ck_assert_msg(took < 5, "%s: %.1f s", scale_kinds[kind].name, took);
+    ck_assert_msg(took < 5.0 * (double)test_patience(), "%s: %.1f s", scale_kinds[kind].name, took);
     end_kind(&s);
 }
 END_TEST
@@ -373,7 +373,8 @@ START_TEST(deadline_holds)
     const outcome o = compile_with(&s.model, &s.options);
     const double took = (double)(test_cpu_ns() - start) / 1e9;
     ck_assert(o.status == XCVM_OUT_OF_TIME || o.status == XCVM_OK);
-    ck_assert_msg(took < 5, "%s: %.1f s with a deadline of 50 ms", scale_kinds[kind].name, took);
+    ck_assert_msg(took < 5.0 * (double)test_patience(), "%s: %.1f s with a deadline of 50 ms", scale_kinds[kind].name,
+                  took);
     end_kind(&s);
 }
 END_TEST
