@@ -25,8 +25,9 @@ typedef struct xcc_onnx_writer {
     int64_t opset; /* the lowest opset that has all operators so far */
     Onnx__TensorProto **initializers;
     size_t initializer_count, initializer_capacity;
-    char **names;    /* name of the initializer, by a constant's id; NULL: not yet written */
-    size_t numbered; /* names that were made up */
+    xcc_onnx_nodes literals; /* Constant nodes, which are the first of the model, so that its bodies see them */
+    char **names;            /* name of a constant's initializer or node, by its id; NULL: not yet written */
+    size_t numbered;         /* names that were made up */
     xcc_table node_names;
     xcc_table output_names; /* of the model */
     /* List of everything that is refused. */
@@ -42,7 +43,8 @@ xcvm_status xcc_onnx_refuse(xcc_onnx_writer *w, const char *format, ...) __attri
  * and `inputs`. */
 Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const char *operator_name, size_t inputs,
                                size_t outputs, size_t attributes);
-/* The name of a value, "" for none; constants become initializers. NULL with the module's error set. */
+/* The name of a value, "" for none; constants become initializers, or
+ * nodes if they are literals of floats. NULL with the module's error set. */
 char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v);
 /* A name that no value has. */
 char *xcc_onnx_new_name(xcc_onnx_writer *w);

@@ -133,21 +133,48 @@ Onnx__TensorProto *xcc_onnx_tensor(xcc_onnx_writer *w, const xcvm_value *v, cons
 }
 
 /* A constant that is an output, too, has another name than that, which is an Identity's result. */
-static char *name_initializer(xcc_onnx_writer *w, const xcc_value *v)
+static char *name_constant(xcc_onnx_writer *w, const xcc_value *v)
 {
     return xcc_table_lookup(&w->output_names, v->name) != NULL ? xcc_onnx_new_name(w) : (char *)(uintptr_t)v->name;
 }
 
-static bool add_initializer(xcc_onnx_writer *w, const xcc_value *v)
+static bool add_initializer(xcc_onnx_writer *w, Onnx__TensorProto *t)
 {
     Onnx__TensorProto **at =
         xcc_grow(w->m, w->initializers, w->initializer_count, &w->initializer_capacity, sizeof *at);
-    if (at == NULL || (w->names[v->id] = name_initializer(w, v)) == NULL)
+    if (at == NULL || t == NULL)
         return false;
     w->initializers = at;
+    at[w->initializer_count++] = t;
+    return true;
+}
+
+static bool add_literal(xcc_onnx_writer *w, Onnx__TensorProto *t, char *name)
+{
+    const xcc_node *at_hand = w->node;
+    w->node = NULL; /* the node at hand gives it no name */
+    Onnx__NodeProto *node = t != NULL ? xcc_onnx_node(w, &w->literals, "Constant", 0, 1, 1) : NULL;
+    w->node = at_hand;
+    Onnx__AttributeProto *a =
+        node != NULL ? xcc_onnx_attribute(w, node, "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR) : NULL;
+    if (a == NULL)
+        return false;
+    a->t = t;
+    node->output[0] = name;
+    return true;
+}
+
+/* Tools that train a model train its initializers of floats. */
+static bool add_constant(xcc_onnx_writer *w, const xcc_value *v)
+{
+    char *name = w->names[v->id] = name_constant(w, v);
+    if (name == NULL)
+        return false;
     if (v->type.kind != XCVM_KIND_TENSOR || v->type.dtype == XCVM_F24)
         return xcc_onnx_refuse(w, "ONNX has no constant such as %s", v->name) == XCVM_OK;
-    return (at[w->initializer_count++] = xcc_onnx_tensor(w, &v->type, w->names[v->id])) != NULL;
+    Onnx__TensorProto *t = xcc_onnx_tensor(w, &v->type, name);
+    return xcvm_dtype_is_float((xcvm_dtype)v->type.dtype) && !xcc_is_weight(v) ? add_literal(w, t, name)
+                                                                               : add_initializer(w, t);
 }
 
 char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v)
@@ -156,19 +183,13 @@ char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v)
         return (char *)(uintptr_t)protobuf_c_empty_string;
     if (!xcc_is_constant(v))
         return (char *)(uintptr_t)v->name;
-    return w->names[v->id] != NULL || add_initializer(w, v) ? w->names[v->id] : NULL;
+    return w->names[v->id] != NULL || add_constant(w, v) ? w->names[v->id] : NULL;
 }
 
 char *xcc_onnx_ints(xcc_onnx_writer *w, size_t count, const int64_t *ints)
 {
     const xcc_value *v = xcc_constant_i64(w->m->graph, count, ints);
-    Onnx__TensorProto **at =
-        xcc_grow(w->m, w->initializers, w->initializer_count, &w->initializer_capacity, sizeof *at);
-    if (v == NULL || at == NULL)
-        return NULL;
-    w->initializers = at;
-    at[w->initializer_count] = xcc_onnx_tensor(w, &v->type, v->name);
-    return at[w->initializer_count++] != NULL ? (char *)(uintptr_t)v->name : NULL;
+    return v != NULL && add_initializer(w, xcc_onnx_tensor(w, &v->type, v->name)) ? (char *)(uintptr_t)v->name : NULL;
 }
 
 /* ---- Types ---- */
@@ -332,30 +353,36 @@ static Onnx__StringStringEntryProto *entry(xcc_onnx_writer *w, const char *key, 
 }
 
 /* Elements of 1 KB and more go to a file of their own, each on a multiple of 64 bytes. */
-static xcvm_status write_external(xcc_onnx_writer *w, external *e)
+static xcvm_status write_external(xcc_onnx_writer *w, external *e, Onnx__TensorProto *t)
 {
     enum { LEAST = 1024 };
     static const char zeros[XCVM_ALIGNMENT] = {0};
-    for (size_t i = 0; i < w->initializer_count && e->sent; i++) {
-        Onnx__TensorProto *t = w->initializers[i];
-        char offset[24], length[24];
-        if (!t->has_raw_data || t->raw_data.len < LEAST)
-            continue;
-        e->sent = send_data(e, zeros, xcvm_round_up((size_t)e->at, XCVM_ALIGNMENT) - (size_t)e->at);
-        snprintf(offset, sizeof offset, "%" PRIu64, e->at);
-        snprintf(length, sizeof length, "%zu", t->raw_data.len);
-        e->sent = e->sent && send_data(e, t->raw_data.data, t->raw_data.len);
-        t->external_data = (Onnx__StringStringEntryProto **)room(w, 3);
-        if (t->external_data == NULL ||
-            (t->external_data[0] = entry(w, "location", e->options->onnx_export.data_location)) == NULL ||
-            (t->external_data[1] = entry(w, "offset", offset)) == NULL ||
-            (t->external_data[2] = entry(w, "length", length)) == NULL)
-            return xcc_out_of_memory(w->m);
-        t->n_external_data = 3;
-        t->has_data_location = 1;
-        t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-        t->has_raw_data = 0;
-    }
+    char offset[24], length[24];
+    if (!t->has_raw_data || t->raw_data.len < LEAST || !e->sent)
+        return XCVM_OK;
+    e->sent = send_data(e, zeros, xcvm_round_up((size_t)e->at, XCVM_ALIGNMENT) - (size_t)e->at);
+    snprintf(offset, sizeof offset, "%" PRIu64, e->at);
+    snprintf(length, sizeof length, "%zu", t->raw_data.len);
+    e->sent = e->sent && send_data(e, t->raw_data.data, t->raw_data.len);
+    t->external_data = (Onnx__StringStringEntryProto **)room(w, 3);
+    if (t->external_data == NULL ||
+        (t->external_data[0] = entry(w, "location", e->options->onnx_export.data_location)) == NULL ||
+        (t->external_data[1] = entry(w, "offset", offset)) == NULL ||
+        (t->external_data[2] = entry(w, "length", length)) == NULL)
+        return xcc_out_of_memory(w->m);
+    t->n_external_data = 3;
+    t->has_data_location = 1;
+    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    t->has_raw_data = 0;
+    return XCVM_OK;
+}
+
+static xcvm_status write_all_external(xcc_onnx_writer *w, external *e)
+{
+    for (size_t i = 0; i < w->initializer_count; i++)
+        XCVM_TRY(write_external(w, e, w->initializers[i]));
+    for (size_t i = 0; i < w->literals.count; i++)
+        XCVM_TRY(write_external(w, e, w->literals.at[i]->attribute[0]->t));
     return XCVM_OK;
 }
 
@@ -372,6 +399,22 @@ static void append(ProtobufCBuffer *buffer, size_t count, const uint8_t *bytes)
 {
     sink_buffer *b = (sink_buffer *)(void *)buffer;
     b->failed = b->failed || (count > 0 && !b->sink.call(b->sink.user, bytes, count));
+}
+
+/* Puts the Constant nodes before the others. */
+static bool place_literals(xcc_onnx_writer *w, Onnx__GraphProto *graph)
+{
+    const size_t count = w->literals.count;
+    void **nodes = room(w, count + graph->n_node);
+    if (nodes == NULL)
+        return false;
+    if (count > 0)
+        memcpy(nodes, w->literals.at, count * sizeof *nodes);
+    if (graph->n_node > 0)
+        memcpy(nodes + count, graph->node, graph->n_node * sizeof *nodes);
+    graph->node = (Onnx__NodeProto **)nodes;
+    graph->n_node += count;
+    return true;
 }
 
 static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_sink sink)
@@ -403,7 +446,7 @@ static xcvm_status send_model(xcc_onnx_writer *w, Onnx__GraphProto *graph, xcvm_
     graph->initializer = w->initializers;
     external e = {.options = m->options, .sent = true};
     if (m->options->onnx_export.data.call != NULL)
-        XCVM_TRY(write_external(w, &e));
+        XCVM_TRY(write_all_external(w, &e));
     XCVM_CHECK(m->error, e.sent, IO, "the constants' file cannot be written");
     XCVM_CHECK(m->error, onnx__model_proto__get_packed_size(&model) <= INT32_MAX, UNSUPPORTED,
                "an ONNX model of 2 GB or more needs a separate file for constants. Use --weights-file NAME");
@@ -428,5 +471,5 @@ xcvm_status xcc_onnx_write(xcc_module *m, xcc_operator_info_finder find, xcvm_si
     XCVM_TRY(status);
     XCVM_CHECK(m->error, w.refused == 0, UNSUPPORTED, "the model cannot be exported as ONNX: %s%s", w.refusals,
                strlen(w.refusals) + 100 > sizeof w.refusals ? " ..." : "");
-    return send_model(&w, graph, sink);
+    return place_literals(&w, graph) ? send_model(&w, graph, sink) : xcc_out_of_memory(m);
 }

@@ -91,6 +91,18 @@ xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int ra
     return tensor_create(g, XCC_CONSTANT, name, dtype, rank, dims, data, lend);
 }
 
+xcc_value *xcc_literal(xcc_value *v)
+{
+    if (v != NULL && xcc_is_constant(v))
+        v->literal = true;
+    return v;
+}
+
+bool xcc_is_weight(const xcc_value *v)
+{
+    return xcc_is_constant(v) && !v->literal && xcvm_dtype_is_float((xcvm_dtype)v->type.dtype);
+}
+
 xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                          const void *data, bool lend)
 {
@@ -194,7 +206,7 @@ xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value)
     }
     uint64_t element;
     xcvm_store_f64(dtype, &element, 0, 1, &value, false);
-    return xcc_constant(g, NULL, dtype, 0, NULL, &element, false);
+    return xcc_literal(xcc_constant(g, NULL, dtype, 0, NULL, &element, false));
 }
 
 /* ---- Instructions ---- */

@@ -10,6 +10,12 @@
 /* Creates a constant tensor. `data` is copied unless `lend`; lent data must outlive the module. */
 xcc_value *xcc_constant(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
                         const void *data, bool lend);
+/* Marks v, if it is a constant, as a number that the model's nodes or its source code state, and returns it; NULL if v
+ * is NULL. It is no weight, so that a model written as ONNX has it as a node and not as an initializer, which training
+ * would change. */
+xcc_value *xcc_literal(xcc_value *v);
+/* Whether v is a constant of floats that is no literal, nor computed from literals alone. */
+bool xcc_is_weight(const xcc_value *v);
 /* Creates a trainable parameter with initial `data`, lent or copied as for constants. In a frozen module it is a
  * constant. */
 xcc_value *xcc_parameter(xcc_graph *g, const char *name, xcvm_dtype dtype, int rank, const int64_t *dims,
@@ -36,7 +42,7 @@ bool xcc_may_copy(xcc_module *m, size_t bytes);
 size_t xcc_elements_room(size_t bytes);
 xcc_value *xcc_constant_i64(xcc_graph *g, size_t count, const int64_t *ints); /* rank 1 */
 xcc_value *xcc_scalar_i64(xcc_graph *g, int64_t value);                       /* rank 0 */
-/* A scalar converted to `dtype` (any real type or bool). */
+/* A literal, converted to `dtype` (any real type or bool). */
 xcc_value *xcc_scalar(xcc_graph *g, xcvm_dtype dtype, double value);
 
 /* ---- Nodes ---- */

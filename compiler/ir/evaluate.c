@@ -128,6 +128,17 @@ static void release_operands(const xcc_node *n)
     }
 }
 
+static bool has_weights(const xcc_node *n)
+{
+    const size_t inputs = xcc_node_input_count(n);
+    for (size_t i = 0; i < inputs; i++) {
+        const xcc_value *v = xcc_node_input(n, i);
+        if (v != NULL && xcc_is_weight(v))
+            return true;
+    }
+    return false;
+}
+
 void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
 {
     size_t operand_bytes;
@@ -136,6 +147,7 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
         return;
     if (!share(n) && !execute(f, n))
         return;
+    const bool literal = !has_weights(n);
     size_t outputs = xcc_node_output_count(n);
     for (size_t i = 0; i < outputs; i++) {
         xcc_value *v = xcc_node_output(n, i);
@@ -143,6 +155,7 @@ void xcc_evaluate_node(xcc_evaluator *f, xcc_node *n)
             continue;
         v->producer = NULL;
         v->kind = XCC_CONSTANT;
+        v->literal = literal;
         if (v->type.storage != NULL)
             xcc_value_own(&f->m->owned, v);
     }

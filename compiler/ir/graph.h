@@ -38,6 +38,7 @@ struct xcc_value {
     size_t initial_bytes;
     uint8_t initial_lead; /* bytes before them in a copy that the module owns */
     bool initial_copied;
+    bool literal;     /* of a constant: see xcc_literal */
     xcc_graph *graph; /* where it is defined */
     uint32_t uses;    /* number of uses, including those in bodies and graph outputs */
     uint32_t id;      /* index into per-module tables */

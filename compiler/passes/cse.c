@@ -25,7 +25,17 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t count)
     return mix(hash, count);
 }
 
-static bool by_elements(const xcc_value *v) { return xcc_is_constant(v) && v->type.bytes <= SMALL; }
+/* Weights that begin with the same elements differ once the model has been written as ONNX and trained. */
+static bool may_differ_later(const xcc_value *v)
+{
+    const xcc_options *options = v->graph->module->options;
+    return options != NULL && options->onnx_export.enabled && xcc_is_weight(v);
+}
+
+static bool by_elements(const xcc_value *v)
+{
+    return xcc_is_constant(v) && v->type.bytes <= SMALL && !may_differ_later(v);
+}
 
 static uint64_t hash_operand(uint64_t hash, const xcc_value *v)
 {

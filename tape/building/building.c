@@ -154,7 +154,7 @@ static tape_variable *build_tensor(xcvm_tape *t, xcc_value_kind kind, xcvm_dtype
     /* Parameters belong to the program, so they are values of the outermost graph. */
     xcc_value *v = zeros == NULL ? NULL
                    : kind == XCC_CONSTANT
-                       ? xcc_constant(t->building.builder.graph, NULL, dtype, rank, dims, zeros, false)
+                       ? xcc_literal(xcc_constant(t->building.builder.graph, NULL, dtype, rank, dims, zeros, false))
                        : xcc_parameter(m->graph, NULL, dtype, rank, dims, zeros, false);
     return tape_building_variable(t, v);
 }

@@ -30,6 +30,39 @@ out_line 'loss=f32=38'
 out_line 'grad_out@fc.weight=3xf32=2 6 4'
 out_line 'grad_out@fc.bias=3xf32=2 3 4'
 
+# Numbers that nodes state stay nodes, also if they are computed: what is trained are the weights. Weights that begin alike stay two.
+check /usr/bin/python3 - <<'MODEL'
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+nodes = [helper.make_node("Constant", [], ["half"], value_float=0.5),
+         helper.make_node("Constant", [], ["table"], value=numpy_helper.from_array(np.arange(300, dtype="f"))),
+         helper.make_node("Add", ["half", "half"], ["one"]),
+         helper.make_node("Mul", ["x", "one"], ["scaled"]),
+         helper.make_node("Add", ["scaled", "table"], ["moved"]),
+         helper.make_node("Mul", ["moved", "first"], ["a"]),
+         helper.make_node("Mul", ["moved", "second"], ["b"]),
+         helper.make_node("Mul", ["a", "b"], ["product"]),
+         helper.make_node("Gelu", ["product"], ["y"])]
+weights = [numpy_helper.from_array(np.full(1, 3, dtype="f"), name) for name in ("first", "second")]
+value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [300]) for name in "xy"]
+graph = helper.make_graph(nodes, "literals", value[:1], value[1:], weights)
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8), "literals.onnx")
+MODEL
+run compile literals.onnx --emit onnx -o literals_written.onnx
+code 0
+run compile literals.onnx --emit onnx --weights-file literals.data -o literals_outside.onnx
+code 0
+check test "$(wc -c <literals_outside.onnx)" -lt 1200
+run compile literals_outside.onnx -o literals.bin
+code 0
+check /usr/bin/python3 -c 'import onnx
+graph = onnx.load("literals_written.onnx").graph
+assert sorted(t.name for t in graph.initializer if t.data_type == 1) == ["first", "second"], graph.initializer'
+run diff literals.onnx literals_outside.onnx --random
+code 0
+
 # Constants in a separate file, which must be in the directory of the model.
 run compile "$data/../../../examples/digits/model.onnx" --emit onnx --weights-file gradients/digits.data -o gradients/digits.onnx
 code 0

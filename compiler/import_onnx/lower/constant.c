@@ -3,7 +3,7 @@
 
 static xcc_value *constant_of(xcc_lowering *n, const xcc_tensor *t)
 {
-    return xcc_constant(n->b.graph, NULL, t->dtype, t->rank, t->dims, t->data, true);
+    return xcc_literal(xcc_constant(n->b.graph, NULL, t->dtype, t->rank, t->dims, t->data, true));
 }
 
 xcvm_status xcc_build_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, bool *given)
@@ -22,7 +22,8 @@ xcvm_status xcc_build_tensor(xcc_lowering *n, const char *name, xcc_tensor *t, b
 static xcc_value *floats(xcc_lowering *n, int rank, size_t count, const float *values)
 {
     const int64_t dim = (int64_t)count;
-    return xcc_constant(n->b.graph, NULL, XCVM_F32, rank, &dim, count > 0 ? (const void *)values : "", false);
+    return xcc_literal(
+        xcc_constant(n->b.graph, NULL, XCVM_F32, rank, &dim, count > 0 ? (const void *)values : "", false));
 }
 
 static xcc_value *ints(xcc_lowering *n, int rank, size_t count, const int64_t *values)
