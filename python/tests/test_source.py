@@ -394,6 +394,10 @@ class Errors(unittest.TestCase):
 
 
 class RandomPrograms(unittest.TestCase):
+    def test_choices_of_a_loop_have_a_bound(self):
+        """A program whose compilation took minutes, since what its loop creates had hundreds of choices."""
+        self.assertEqual(random_programs.main(1, 908152), ([], {}))
+
     def test_random_programs(self):
         """A fixed seed and a new one; random_programs.py runs more."""
         fresh = random.SystemRandom().randrange(10**6, 10**9)

@@ -438,6 +438,17 @@ def int_that_becomes_a_float(n):
     return total
 
 
+def int_that_becomes_a_float_index(n):
+    rows, k = np.zeros((4, 2)), 1
+    if n > 3:
+        k = 2.5
+    try:
+        rows[k] = 7
+    except IndexError:
+        k = 0
+    return rows, k
+
+
 CALLS = [(1,), (0,), (2,), (3,), (5,), (8,), (-1,)]
 ARRAYS = [(np.arange(4.0), n) for n in (1, 0, 2, 3, 6)]
 PAIRS = [(1, 1), (0, 0), (0, 1), (1, 0), (0, 2), (3, 2)]
@@ -557,4 +568,5 @@ REFUSED = [
     (view_of_a_branch, ARRAYS[0], "changed in place"),
     # Python raises TypeError only when the float comes.
     (int_that_becomes_a_float, (1,), "an int is needed"),
+    (int_that_becomes_a_float_index, (1,), "an int is needed"),
 ]

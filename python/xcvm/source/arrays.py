@@ -336,7 +336,7 @@ class Arrays(Statements):
             if self.kind_of(item) == "bool":
                 self.refuse("an index that is a bool adds a dimension, which is not supported", "Use int() for a position")
             if self.kind_of(item) == "float":
-                raise PythonError(IndexError("only integers, slices, ellipsis, None and arrays are valid indices"))
+                self.float_for_int(item, IndexError("only integers, slices, ellipsis, None and arrays are valid indices"))
             if isinstance(item, (Reference, Sequence, Tuple)) or isinstance(item, Const) and isinstance(item.value, range):
                 item = self.array(self.stacked(item))
             if isinstance(item, Array):

@@ -16,7 +16,10 @@ from .values import ABSENT, UNDEFINED, Choice, Const, Entries, Function, Object,
 
 MOST_SLOTS = 40
 MOST_DEPTH = 6
+# Each reference is compared with the choices of all slots.
+MOST_CHOICES = 60
 CHAIN = "each round of a loop creates an object that refers to those of earlier rounds, whose number is not known"
+TOO_MANY = "what a loop creates can be too many different things"
 
 
 class Slots:
@@ -93,7 +96,11 @@ class Slots:
             taken.append(dict(self.taken[known:]))
             del self.taken[known:]
         for slot in dict.fromkeys([*taken[0], *taken[1]]):
-            self.taken.append((slot, Choice(value.condition, taken[0].get(slot, ABSENT), taken[1].get(slot, ABSENT))))
+            tree = Choice(value.condition, taken[0].get(slot, ABSENT), taken[1].get(slot, ABSENT))
+            if _has_more_choices(tree, MOST_CHOICES):
+                del self.taken[known:]
+                return Poison(TOO_MANY)
+            self.taken.append((slot, tree))
         return _choice(value.condition, made[0], made[1])
 
     def rewritten_entries(self, value: Entries, path: tuple[Any, ...]) -> Value:
@@ -151,12 +158,21 @@ class Slots:
             last = Choice(same, Reference(slot), last)
         return last
 
-    def identical(self, tree: Value, wanted: Object) -> GraphValue:
+    # Choices share sides, so that a tree may have exponentially more paths than choices. A walk goes into each choice once; its results
+    # are kept by the choice's id.
+
+    def identical(self, tree: Value, wanted: Object, done: dict[int, GraphValue] | None = None) -> GraphValue:
         """Return whether what a slot was taken for is an object, as a bool."""
-        flow = self.flow
         if not isinstance(tree, Choice):
-            return flow.constant(isinstance(tree, Reference) and tree.object is wanted)  # type: ignore[no-any-return]
-        yes, no = self.identical(tree.yes, wanted), self.identical(tree.no, wanted)
+            return self.flow.constant(isinstance(tree, Reference) and tree.object is wanted)  # type: ignore[no-any-return]
+        done = {} if done is None else done
+        if id(tree) not in done:
+            done[id(tree)] = self.either(tree, self.identical(tree.yes, wanted, done), self.identical(tree.no, wanted, done))
+        return done[id(tree)]
+
+    def either(self, tree: Choice, yes: GraphValue, no: GraphValue) -> GraphValue:
+        """Return one bool or the other."""
+        flow = self.flow
         a, b = (None if one.array is None else bool(one.array) for one in (yes, no))
         if a is not None and a is b:
             return yes
@@ -166,13 +182,16 @@ class Slots:
             return flow.negation(tree.condition)  # type: ignore[no-any-return]
         return flow.op("Or", flow.op("And", tree.condition, yes), flow.op("And", flow.negation(tree.condition), no))  # type: ignore[no-any-return]
 
-    def known_identical(self, tree: Value, wanted: Object) -> bool | None:
+    def known_identical(self, tree: Value, wanted: Object, done: dict[int, bool | None] | None = None) -> bool | None:
         """Return whether what a slot was taken for is an object, if that is known here."""
         tree = self.flow.settle(tree)
         if not isinstance(tree, Choice):
             return isinstance(tree, Reference) and tree.object is wanted
-        yes, no = self.known_identical(tree.yes, wanted), self.known_identical(tree.no, wanted)
-        return yes if yes is no else None
+        done = {} if done is None else done
+        if id(tree) not in done:
+            yes, no = self.known_identical(tree.yes, wanted, done), self.known_identical(tree.no, wanted, done)
+            done[id(tree)] = yes if yes is no else None
+        return done[id(tree)]
 
     # ---- Contents ----
 
@@ -185,11 +204,14 @@ class Slots:
                     found[key] = None
         return list(found)
 
-    def content(self, tree: Value, key: Any) -> Value:
+    def content(self, tree: Value, key: Any, done: dict[int, Value] | None = None) -> Value:
         if isinstance(tree, Choice):
             # The absent sides are kept until the value is rewritten, which knows more on the other sides.
-            yes, no = self.content(tree.yes, key), self.content(tree.no, key)
-            return yes if yes is no else Choice(tree.condition, yes, no)
+            done = {} if done is None else done
+            if id(tree) not in done:
+                yes, no = self.content(tree.yes, key, done), self.content(tree.no, key, done)
+                done[id(tree)] = yes if yes is no else Choice(tree.condition, yes, no)
+            return done[id(tree)]
         if isinstance(tree, Reference):
             return self.flow.heap.read(tree.object, key) or UNDEFINED
         return ABSENT
@@ -216,7 +238,25 @@ def _choice(condition: GraphValue, yes: Value, no: Value) -> Value:
     return no if yes is ABSENT or yes is no else Choice(condition, yes, no)
 
 
+def _has_more_choices(tree: Value, most: int) -> bool:
+    pending, count = [tree], 0
+    while pending and count <= most:
+        one = pending.pop()
+        if isinstance(one, Choice):
+            count += 1
+            pending += [one.yes, one.no]
+    return count > most
+
+
 def _objects(tree: Value) -> list[Object]:
-    if isinstance(tree, Choice):
-        return [*_objects(tree.yes), *_objects(tree.no)]
-    return [tree.object] if isinstance(tree, Reference) else []
+    found: dict[Object, None] = {}
+    seen: set[int] = set()
+    pending = [tree]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Reference):
+            found[one.object] = None
+        elif isinstance(one, Choice) and id(one) not in seen:
+            seen.add(id(one))
+            pending += [one.no, one.yes]
+    return list(found)
