@@ -416,11 +416,11 @@ static xcvm_status scale_weights(channel_groups *g, const xcc_quant_node *n, xcv
                 w[(row * columns + column) * inner + i] =
                     (float)((double)w[(row * columns + column) * inner + i] * factor);
         }
-    if (!changes)
-        return XCVM_OK;
-    XCVM_TRY(xcc_quant_set(q, t, shape.rank, shape.dims, w));
+    if (changes)
+        XCVM_TRY(xcc_quant_set(q, t, shape.rank, shape.dims, w));
     if (bias == NULL)
         return XCVM_OK;
+    /* A bias changes where weights do not: if operand and result have the same factors. */
     XCVM_TRY(xcc_quant_floats(q, bias, arena, &shape, &b));
     for (size_t i = 0; i < shape.count; i++)
         b[i] = (float)((double)b[i] * factor_of(g, y, i));
