@@ -247,13 +247,17 @@ xcvm_status xcvm_session_run(xcvm_session *session, const xcvm_run_options *opti
         XCVM_TRY(xcvm_session_check_bindings(session, error));
     xcvm_session_begin(session, o.timeout_ns, error);
     session->arena_live_bytes = 0;
+    uint64_t *const random = session->kernel.random, random_before = random != NULL ? *random : 0;
     const uint64_t denormals = xcvm_denormals_set(session->flush_subnormals);
     xcvm_status status = run_loop(session, o.fuel);
     xcvm_denormals_restore(denormals);
-    if (status == XCVM_OK)
+    if (status == XCVM_OK) {
         keep_results(session);
-    else
+    } else {
         drop_all(session);
+        if (random != NULL)
+            *random = random_before; /* as the states, so that the run can be repeated */
+    }
     xcvm_session_end(session, status);
     return status;
 }

@@ -202,7 +202,7 @@ typedef struct xcs_request_options {
     const char *client;  /* name of the states; NULL or "": a run that starts with the initial states */
     bool client_begins;  /* the client starts with the initial states */
     bool client_ends;    /* the client's states are dropped before its result is given */
-    bool may_run_here;   /* the calling thread may run the request itself, if its run is likely to be short */
+    bool may_run_here;   /* the calling thread may run the request itself, if the run is short (docs/serving.md) */
     bool profile;        /* the result has the times of the run and of its instructions */
 } xcs_request_options;
 

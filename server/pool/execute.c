@@ -5,6 +5,8 @@
 
 /* A run that is likely to take longer is left to the workers, so that the submitting thread stays responsive. */
 #define RUN_HERE_NS UINT64_C(200000)
+/* A run that takes longer than expected is given up after this time. */
+#define GIVE_UP_NS UINT64_C(2000000)
 
 bool xcs_may_run_here_locked(const xcs_server *server, const xcs_model *model, const xcs_request *request)
 {
@@ -32,13 +34,17 @@ static bool time_left(const xcs_run *run, uint64_t *timeout_ns)
 
 static bool is_cancelled(const xcs_run *run) { return __atomic_load_n(&run->left, __ATOMIC_RELAXED) == 0; }
 
-static xcvm_status run_session(const xcs_run *run, xcvm_error *error)
+static xcvm_status run_session(xcs_run *run, xcvm_error *error)
 {
     xcvm_run_options options = {.size = sizeof options};
     xcvm_status status = XCVM_CANCELLED;
+    bool is_bounded = false;
     /* A cancellation that came after the end of an earlier run stops this one. */
     for (int attempt = 0; attempt < 2 && status == XCVM_CANCELLED && !is_cancelled(run); attempt++) {
         XCVM_CHECK(error, time_left(run, &options.timeout_ns), OUT_OF_TIME, "the deadline has passed");
+        is_bounded = run->may_be_given_up && (options.timeout_ns == 0 || options.timeout_ns > GIVE_UP_NS);
+        if (is_bounded)
+            options.timeout_ns = GIVE_UP_NS;
         if (run->profile != NULL)
             xcs_profile_begin(run->profile, run->session);
         status = xcvm_session_run(run->session, &options, error);
@@ -47,6 +53,7 @@ static xcvm_status run_session(const xcs_run *run, xcvm_error *error)
     }
     if (status == XCVM_CANCELLED)
         xcvm_error_set(error, XCVM_CANCELLED, "the request was cancelled");
+    run->given_up = is_bounded && status == XCVM_OUT_OF_TIME;
     return status;
 }
 
@@ -206,6 +213,38 @@ static bool begin_single(xcs_run *run, xcs_request *request)
     return wanted;
 }
 
+static void leave_list_locked(const xcs_run *run)
+{
+    *(run->before != NULL ? &run->before->next : &run->model->server->runs) = run->next;
+    if (run->next != NULL)
+        run->next->before = run->before;
+    run->model->running--;
+    run->model->server->running--;
+}
+
+/* After a run that was given up, a worker runs the request, from the beginning: a run without success changes nothing.
+ * Unless the request was cancelled meanwhile. */
+static void hand_over(xcs_run *run, xcs_request *request)
+{
+    xcs_model *model = run->model;
+    xcs_server *server = model->server;
+    pthread_mutex_lock(&server->mutex);
+    run->given_up = !is_cancelled(run);
+    /* So that the next requests go to workers. */
+    add_to_average(&model->average_ns, GIVE_UP_NS);
+    if (run->given_up) {
+        request->run = NULL;
+        leave_list_locked(run);
+        model->idle[model->idle_count++] = run->session;
+        xcs_queue_add_locked(model, request);
+        if (request->deadline_ns != 0)
+            xcs_timer_set_locked(server, request->deadline_ns);
+        if (server->asleep > 0)
+            pthread_cond_signal(&server->work);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
 static void execute_singly(xcs_run *run, const xcvm_value **outputs)
 {
     for (xcs_request *request = run->list, *next; request != NULL; request = next) {
@@ -216,6 +255,13 @@ static void execute_singly(xcs_run *run, const xcvm_value **outputs)
             execute_one(run, request, &result, outputs, &error);
         else
             result.status = xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled");
+        if (run->given_up) {
+            hand_over(run, request);
+            if (run->given_up)
+                return;
+            result.status = xcvm_error_set(&error, XCVM_CANCELLED, "the request was cancelled");
+            result.reason = XCS_CANCELLED;
+        }
         if (result.status == XCVM_OK)
             count_run(run, result.run_ns, 1);
         finish(run, request, &result, &error);
@@ -274,11 +320,7 @@ static void end_run(xcs_run *run, xcs_client *client)
     xcs_model *model = run->model;
     xcs_server *server = model->server;
     pthread_mutex_lock(&server->mutex);
-    *(run->before != NULL ? &run->before->next : &server->runs) = run->next;
-    if (run->next != NULL)
-        run->next->before = run->before;
-    model->running--;
-    server->running--;
+    leave_list_locked(run);
     if (client == NULL) {
         model->idle[model->idle_count++] = run->session;
     } else if (!run->client_ended) {
@@ -296,7 +338,7 @@ static void end_run(xcs_run *run, xcs_client *client)
         xcs_client_destroy(server, run->ended_client);
 }
 
-void xcs_run_execute(xcs_run *run)
+bool xcs_run_execute(xcs_run *run)
 {
     xcs_model *model = xcs_model_retain(run->model); /* beyond the requests */
     xcs_client *client = run->list->client;
@@ -320,6 +362,8 @@ void xcs_run_execute(xcs_run *run)
     xcs_profile_free(&profile);
     if (outputs != few)
         xcvm_deallocate(&model->server->allocator, outputs, count * sizeof *outputs);
-    end_run(run, client);
+    if (!run->given_up)
+        end_run(run, client);
     xcs_model_release(model);
+    return !run->given_up;
 }

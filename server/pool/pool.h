@@ -59,6 +59,8 @@ typedef struct xcs_run {
     bool stopped;                /* no request may run any more */
     bool wants_profile;          /* at least one request does */
     bool runs_here;              /* on the thread that submitted the request */
+    bool may_be_given_up;        /* that thread has other work, so the run must be short */
+    bool given_up;               /* its request waits for a worker */
     bool client_ended;           /* the place of the client was freed */
     xcs_client *ended_client;    /* without a place, to be destroyed after the run */
     xcvm_session *ended_session; /* of a client that ends; it lends the outputs until the run ends */
@@ -170,8 +172,8 @@ void xcs_request_complete_left(xcs_request *request, xcs_reason reason);
 
 /* ---- Execution ---- */
 
-/* Runs and completes the requests of a run. Takes the mutex. */
-void xcs_run_execute(xcs_run *run);
+/* Runs and completes the requests of a run. Takes the mutex. Returns false if the run was given up. */
+bool xcs_run_execute(xcs_run *run);
 /* Whether the submitting thread may run the request at once. */
 bool xcs_may_run_here_locked(const xcs_server *server, const xcs_model *model, const xcs_request *request);
 

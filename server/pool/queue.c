@@ -40,7 +40,8 @@ xcs_reason xcs_queue_check_locked(const xcs_model *model, const xcs_request *req
 void xcs_queue_add_locked(xcs_model *model, xcs_request *request)
 {
     xcs_request *after = model->last;
-    while (after != NULL && after->priority < request->priority)
+    while (after != NULL && (after->priority < request->priority ||
+                             (after->priority == request->priority && after->submitted_ns > request->submitted_ns)))
         after = after->before;
     request->before = after;
     request->next = after != NULL ? after->next : model->first;

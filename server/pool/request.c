@@ -263,9 +263,9 @@ static xcs_reason assign_client_locked(xcs_request *request, const char *name, x
     return XCS_NONE;
 }
 
-/* Admits the request: it starts here, or waits. */
-static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const xcs_request_options *o, xcs_run *here,
-                               uint64_t *retry_after_ns, xcvm_error *error)
+/* Admits the request: it starts here, or waits. `waits`: so does the calling thread, until the request is complete. */
+static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const xcs_request_options *o, bool waits,
+                               xcs_run *here, uint64_t *retry_after_ns, xcvm_error *error)
 {
     if (server->draining) {
         xcvm_error_set(error, XCVM_CANCELLED, "the server is shutting down and accepts no requests");
@@ -280,6 +280,7 @@ static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const x
     if (o->may_run_here && xcs_may_run_here_locked(server, request->model, request)) {
         xcs_run_begin_locked(here, request, request->submitted_ns);
         here->runs_here = true;
+        here->may_be_given_up = !waits;
         return XCS_NONE;
     }
     xcs_queue_add_locked(request->model, request);
@@ -290,7 +291,7 @@ static xcs_reason admit_locked(xcs_server *server, xcs_request *request, const x
     return XCS_NONE;
 }
 
-xcs_request *xcs_server_submit(xcs_server *server, const xcs_request_options *options, xcs_completion done)
+static xcs_request *submit(xcs_server *server, const xcs_request_options *options, bool waits, xcs_completion done)
 {
     xcs_request_options o;
     xcvm_error error = {.pc = -1};
@@ -308,7 +309,7 @@ xcs_request *xcs_server_submit(xcs_server *server, const xcs_request_options *op
     if (reason == XCS_NONE) {
         request->refs++; /* the caller's */
         pthread_mutex_lock(&server->mutex);
-        reason = admit_locked(server, request, &o, &here, &retry_after_ns, &error);
+        reason = admit_locked(server, request, &o, waits, &here, &retry_after_ns, &error);
         request->refs -= reason != XCS_NONE;
         pthread_mutex_unlock(&server->mutex);
     }
@@ -321,13 +322,17 @@ xcs_request *xcs_server_submit(xcs_server *server, const xcs_request_options *op
             xcs_model_release(model); /* that of create_request */
         }
         request = NULL;
-    } else if (here.list != NULL) {
-        xcs_run_execute(&here);
+    } else if (here.list != NULL && xcs_run_execute(&here)) {
         xcs_request_release(request);
         request = NULL;
     }
     xcs_model_release(model);
     return request;
+}
+
+xcs_request *xcs_server_submit(xcs_server *server, const xcs_request_options *options, xcs_completion done)
+{
+    return submit(server, options, false, done);
 }
 
 void xcs_request_cancel(xcs_request *request)
@@ -412,7 +417,7 @@ xcvm_status xcs_server_run(xcs_server *server, const xcs_request_options *option
         pthread_mutex_destroy(&call.mutex);
         XCVM_FAIL(error, OUT_OF_MEMORY, "no memory for a condition");
     }
-    xcs_request *request = xcs_server_submit(server, &o, (xcs_completion){end_call, &call});
+    xcs_request *request = submit(server, &o, true, (xcs_completion){end_call, &call});
     pthread_mutex_lock(&call.mutex);
     while (!call.is_complete)
         pthread_cond_wait(&call.complete, &call.mutex);

@@ -46,7 +46,7 @@ static void *work(void *argument)
         pthread_mutex_unlock(&server->mutex);
         xcs_requests_complete_late(late);
         if (found)
-            xcs_run_execute(&run);
+            (void)xcs_run_execute(&run); /* workers give no run up */
         pthread_mutex_lock(&server->mutex);
     }
     pthread_mutex_unlock(&server->mutex);
