@@ -404,6 +404,8 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
     if (c->next != NULL)
         c->next->before = c->before;
     grpc->connection_count--;
+    if (grpc->expected == c)
+        grpc->expected = NULL;
     for (xcs_call *call; (call = c->calls) != NULL;) {
         c->calls = call->next;
         call->sent = false;
@@ -416,10 +418,9 @@ void xcs_grpc_connection_destroy(xcs_grpc_connection *c)
 
 /* ---- Input and output ---- */
 
-static void read_once(xcs_grpc_connection *c)
+static void take_received(xcs_grpc_connection *c, ssize_t got)
 {
     xcs_grpc *grpc = c->grpc;
-    const ssize_t got = xcs_socket_receive(&c->socket, grpc->buffer, XCS_GRPC_BUFFER);
     make_dirty(c); /* also without bytes: the handshake of TLS may allow it to send */
     if (c->socket.has_failed)
         kill_connection(c);
@@ -437,9 +438,19 @@ void xcs_grpc_connection_read(xcs_grpc_connection *c)
 {
     do {
         if (!c->is_dead)
-            read_once(c);
+            take_received(c, xcs_socket_receive(&c->socket, c->grpc->buffer, XCS_GRPC_BUFFER));
     } while (!c->is_dead && xcs_socket_is_pending(&c->socket));
 }
+
+bool xcs_grpc_connection_probe(xcs_grpc_connection *c)
+{
+    if (c->is_dead || c->socket.tls != NULL)
+        return false;
+    c->grpc->probed = xcs_socket_receive(&c->socket, c->grpc->buffer, XCS_GRPC_BUFFER);
+    return c->grpc->probed > 0 || c->socket.has_failed;
+}
+
+void xcs_grpc_connection_read_probed(xcs_grpc_connection *c) { take_received(c, c->grpc->probed); }
 
 void xcs_grpc_connection_flush(xcs_grpc_connection *c)
 {
@@ -555,6 +566,8 @@ xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor)
 }
 void xcs_grpc_connection_destroy(xcs_grpc_connection *c) { (void)c; }
 void xcs_grpc_connection_read(xcs_grpc_connection *c) { (void)c; }
+bool xcs_grpc_connection_probe(xcs_grpc_connection *c) { return c == NULL; }
+void xcs_grpc_connection_read_probed(xcs_grpc_connection *c) { (void)c; }
 void xcs_grpc_connection_flush(xcs_grpc_connection *c) { (void)c; }
 void xcs_grpc_connection_go_away(xcs_grpc_connection *c, bool at_once)
 {

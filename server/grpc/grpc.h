@@ -42,7 +42,9 @@ struct xcs_grpc {
     uint64_t next_ns;          /* when the loop looks at times next; UINT64_MAX: never */
     uint64_t accepts_again_ns; /* the listener rests, because the process has no descriptors; 0: it does not */
     bool was_ready;
-    char *buffer; /* XCS_GRPC_BUFFER bytes, for input and output */
+    char *buffer;                  /* XCS_GRPC_BUFFER bytes, for input and output */
+    xcs_grpc_connection *expected; /* had the last event alone, so the next one is likely its own; or NULL */
+    ssize_t probed;                /* bytes in the buffer that the probe has received from it */
 };
 
 enum { XCS_GRPC_BUFFER = 128 << 10, XCS_GRPC_SMALL_MESSAGE = 1 << 20, XCS_GRPC_HEADER_LIMIT = 16 << 10 };
@@ -158,6 +160,9 @@ xcs_grpc_connection *xcs_grpc_connection_create(xcs_grpc *grpc, int descriptor);
 /* Closes all calls. */
 void xcs_grpc_connection_destroy(xcs_grpc_connection *connection);
 void xcs_grpc_connection_read(xcs_grpc_connection *connection);
+/* Tries to receive. Returns true if there was something, for xcs_grpc_connection_read_probed. */
+bool xcs_grpc_connection_probe(xcs_grpc_connection *connection);
+void xcs_grpc_connection_read_probed(xcs_grpc_connection *connection);
 /* Sends as much as the socket takes. */
 void xcs_grpc_connection_flush(xcs_grpc_connection *connection);
 /* Tells the client to open no more calls. With `at_once`, calls that it opens meanwhile are ignored. */

@@ -241,6 +241,24 @@ static bool is_over(xcs_grpc *grpc, uint64_t *until_ns)
     return grpc->pending == 0 && (all_are_idle(grpc) || now >= *until_ns);
 }
 
+static bool probe(void *user)
+{
+    const xcs_grpc *grpc = user;
+    return grpc->expected != NULL && xcs_grpc_connection_probe(grpc->expected);
+}
+
+static void handle_events(xcs_grpc *grpc, const struct epoll_event *events, int count)
+{
+    if (count == XCS_WAIT_PROBED) {
+        xcs_grpc_connection_read_probed(grpc->expected);
+        return;
+    }
+    void *source = count == 1 ? events[0].data.ptr : NULL;
+    grpc->expected = source != &grpc->listener && source != &grpc->event ? source : NULL;
+    for (int i = 0; i < count; i++)
+        handle_event(grpc, &events[i]);
+}
+
 static void *run_loop(void *argument)
 {
     xcs_grpc *grpc = argument;
@@ -251,10 +269,9 @@ static void *run_loop(void *argument)
         struct epoll_event events[MOST_EVENTS];
         const int count =
             xcs_waiter_wait(&grpc->waiter, grpc->epoll, events, MOST_EVENTS, milliseconds_until(grpc->next_ns));
-        for (int i = 0; i < count; i++)
-            handle_event(grpc, &events[i]);
+        handle_events(grpc, events, count);
         look_at_readiness(grpc);
-        serve_changed(grpc, count == 1);
+        serve_changed(grpc, count == 1 || count == XCS_WAIT_PROBED);
         look_at_times(grpc);
         serve_changed(grpc, false);
     }
@@ -334,6 +351,7 @@ xcvm_status xcs_grpc_create(xcs_server *server, const xcs_grpc_options *options,
     created->arrived_end = &created->arrived;
     created->next_ns = UINT64_MAX;
     created->waiter = xcs_waiter_make(o.busy_poll_us);
+    created->waiter.probe = (xcs_probe){probe, created};
     created->log = (xcs_log){.sink = o.access_log, .mutex = &created->mutex};
     pthread_mutex_init(&created->mutex, NULL);
     xcvm_status status = xcs_listen_open(o.address, o.socket, o.api_key != NULL || o.insecure, created->address,

@@ -16,6 +16,10 @@
 /* So is one that needs longer for the handshake of TLS. */
 #define HANDSHAKE_NS UINT64_C(10000000000)
 
+/* Other connections wait at most so long until the last run of a turn begins, also if a client sends many requests at
+ * once. */
+#define RUN_HERE_NS UINT64_C(200000)
+
 static const xcvm_allocator *allocator_of(const xcs_connection *c) { return &c->loop->http->allocator; }
 
 /* ---- Life ---- */
@@ -217,7 +221,7 @@ static const char *message_of(int status)
 static bool handle_request(xcs_connection *c, uint64_t now)
 {
     c->deadline_ns = UINT64_MAX;
-    c->exchange->may_run_here = !c->loop->more_ready;
+    c->exchange->may_run_here = !c->loop->more_ready && xcvm_clock_ns() - now < RUN_HERE_NS;
     c->exchange->memo = &c->loop->memo;
     if (xcs_exchange_process(c->exchange))
         return begin_response(c, now);
@@ -455,6 +459,28 @@ bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t
         return discard(c);
     }
     return false;
+}
+
+bool xcs_connection_probe(xcs_connection *connection)
+{
+    xcs_connection *c = connection;
+    if (c->state != XCS_READS_HEAD || c->in != NULL || c->tls != NULL || !take_buffer(c))
+        return false;
+    c->probed = recv(c->fd, c->in, XCS_IN_BYTES, MSG_DONTWAIT);
+    if (c->probed >= 0 || (errno != EAGAIN && errno != EINTR))
+        return true;
+    release_buffer(c);
+    return false;
+}
+
+bool xcs_connection_handle_probed(xcs_connection *connection, uint64_t now)
+{
+    xcs_connection *c = connection;
+    if (c->probed <= 0)
+        return false;
+    c->end = (size_t)c->probed;
+    set_deadline(c, idle_end(c, now));
+    return advance(c, now);
 }
 
 bool xcs_connection_continue(xcs_connection *connection, uint64_t now)

@@ -39,6 +39,7 @@ struct xcs_connection {
     char out[XCS_OUT_BYTES]; /* head of the response, or an interim response */
     size_t out_count, sent;
     uint64_t deadline_ns; /* it is closed then; UINT64_MAX: never */
+    ssize_t probed;       /* bytes that the probe has read; 0 or less: the connection has ended */
 };
 
 /* Takes a socket over. Returns NULL, with the socket closed, if there is no memory. */
@@ -49,6 +50,10 @@ void xcs_connection_begin(xcs_connection *connection, uint64_t now);
 void xcs_connection_destroy(xcs_connection *connection);
 /* Handles events of epoll. Returns false if the connection has ended and must be destroyed. */
 bool xcs_connection_handle(xcs_connection *connection, uint32_t events, uint64_t now);
+/* Tries to read a request, if none has begun. Returns true if there was something, for xcs_connection_handle_probed. */
+bool xcs_connection_probe(xcs_connection *connection);
+/* Returns like xcs_connection_handle. */
+bool xcs_connection_handle_probed(xcs_connection *connection, uint64_t now);
 /* Goes on after the response became ready. Returns like xcs_connection_handle. */
 bool xcs_connection_continue(xcs_connection *connection, uint64_t now);
 /* Handles a deadline that has passed. Returns like xcs_connection_handle. */
@@ -65,8 +70,9 @@ struct xcs_loop {
     int epoll, wake; /* wake: an eventfd */
     xcs_waiter waiter;
     xcs_connection *first;
-    size_t count;            /* of connections, with those on their way; atomic */
-    xcs_connection *resumed; /* by other threads; atomic, a stack */
+    size_t count;             /* of connections, with those on their way; atomic */
+    xcs_connection *resumed;  /* by other threads; atomic, a stack */
+    xcs_connection *expected; /* had the last event alone, so the next one is likely its own; or NULL */
     xcs_infer_memo memo;
     char *spare;              /* a buffer that no connection uses */
     bool more_ready;          /* connections are ready beside the one that is handled */

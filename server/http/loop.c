@@ -63,6 +63,8 @@ static void end_connection(xcs_loop *loop, xcs_connection *c)
     *(c->before != NULL ? &c->before->next : &loop->first) = c->next;
     if (c->next != NULL)
         c->next->before = c->before;
+    if (loop->expected == c)
+        loop->expected = NULL;
     xcs_connection_destroy(c);
     __atomic_sub_fetch(&loop->count, 1, __ATOMIC_RELAXED);
     __atomic_sub_fetch(&loop->http->connections, 1, __ATOMIC_RELAXED);
@@ -235,6 +237,27 @@ static void handle_event(xcs_loop *loop, const struct epoll_event *event, uint64
     }
 }
 
+static bool probe(void *user)
+{
+    const xcs_loop *loop = user;
+    return loop->expected != NULL && xcs_connection_probe(loop->expected);
+}
+
+static void handle_events(xcs_loop *loop, const struct epoll_event *events, int count, uint64_t now)
+{
+    if (count == XCS_WAIT_PROBED) {
+        xcs_connection *c = loop->expected;
+        keep_or_end(loop, c, xcs_connection_handle_probed(c, now), now);
+        return;
+    }
+    loop->expected = count == 1 && events[0].data.u64 > 2 ? events[0].data.ptr : NULL;
+    for (int i = 0; i < count; i++) {
+        loop->more_ready = i + 1 < count;
+        handle_event(loop, &events[i], now);
+    }
+    loop->more_ready = false;
+}
+
 static void *serve(void *argument)
 {
     xcs_loop *loop = argument;
@@ -245,11 +268,7 @@ static void *serve(void *argument)
     while (!has_ended(loop)) {
         const int count = xcs_waiter_wait(&loop->waiter, loop->epoll, events, MOST_EVENTS, time_left(loop, now));
         now = xcvm_clock_ns();
-        for (int i = 0; i < count; i++) {
-            loop->more_ready = i + 1 < count;
-            handle_event(loop, &events[i], now);
-        }
-        loop->more_ready = false;
+        handle_events(loop, events, count, now);
         if (__atomic_load_n(&loop->resumed, __ATOMIC_RELAXED) != NULL)
             handle_resumed(loop, now);
         if (loop->closing_ns == 0 && __atomic_load_n(&loop->http->closing, __ATOMIC_ACQUIRE))
@@ -268,6 +287,7 @@ static xcvm_status create_loop(xcs_http *http, xcs_loop *loop, xcvm_error *error
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->waiter = xcs_waiter_make(http->options.busy_poll_us);
+    loop->waiter.probe = (xcs_probe){probe, loop};
     http->loop_count++;
     struct epoll_event event = {.events = EPOLLIN};
     XCVM_CHECK(error,

@@ -86,5 +86,64 @@ START_TEST(timeouts)
 }
 END_TEST
 
+/* Finds what the source of the last event has, until another source has something. */
+typedef struct probed {
+    const pair *pair;
+    int calls, found;
+} probed;
+
+static bool find(void *user)
+{
+    probed *p = user;
+    eventfd_t value;
+    p->calls++;
+    if (eventfd_read(p->pair->question, &value) != 0)
+        return false;
+    p->found++;
+    return true;
+}
+
+START_TEST(probes)
+{
+    pair p = open_pair();
+    probed found = {.pair = &p};
+    xcs_waiter waiter = xcs_waiter_make(1000);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 8};
+    const int other = eventfd(0, EFD_NONBLOCK);
+    eventfd_t value;
+    ck_assert_int_eq(epoll_ctl(p.epoll, EPOLL_CTL_ADD, other, &event), 0);
+    waiter.probe = (xcs_probe){find, &found};
+    /* A busy machine may keep the waiter from polls. */
+    for (int round = 0; found.found < 20; round++) {
+        ck_assert_int_lt(round, 100000);
+        ck_assert_int_eq(eventfd_write(p.question, 1), 0);
+        const int before = found.found, count = xcs_waiter_wait(&waiter, p.epoll, &event, 1, 1000);
+        ck_assert(count == 1 || count == XCS_WAIT_PROBED);
+        ck_assert_int_eq(found.found - before, count == XCS_WAIT_PROBED);
+        if (count == 1) {
+            ck_assert_uint_eq(event.data.u64, 7);
+            ck_assert_int_eq(eventfd_read(p.question, &value), 0);
+        }
+    }
+    /* The other source has its turn, although the first one always has something. */
+    ck_assert_int_eq(eventfd_write(other, 1), 0);
+    for (int round = 0;; round++) {
+        struct epoll_event both[2];
+        ck_assert_int_lt(round, 100000);
+        ck_assert_int_eq(eventfd_write(p.question, 1), 0);
+        const int count = xcs_waiter_wait(&waiter, p.epoll, both, 2, 1000);
+        ck_assert_int_ne(count, 0);
+        if (count == 2)
+            break;
+    }
+    /* Without anything it ends at its timeout. */
+    ck_assert_int_eq(eventfd_read(p.question, &value), 0);
+    ck_assert_int_eq(eventfd_read(other, &value), 0);
+    ck_assert_int_eq(xcs_waiter_wait(&waiter, p.epoll, &event, 1, 2), 0);
+    close(other);
+    close_pair(p);
+}
+END_TEST
+
 Suite *suite_server_wait(void);
-Suite *suite_server_wait(void) { return SUITE_OF("server_wait", events, timeouts); }
+Suite *suite_server_wait(void) { return SUITE_OF("server_wait", events, timeouts, probes); }
