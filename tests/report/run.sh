@@ -85,6 +85,17 @@ expect "nothing differs" '<dt>values that differ</dt><dd>0<'
 expect "outputs agree" '<td class="text better">agrees</td>'
 ! grep -q 'class="box beyond"\|class="worse"' "$work/dom.html" || { failed=$((failed + 1)); echo "FAIL equal: a difference"; }
 
+# An error that is NaN is said, and is at the top.
+for factor in 1 nan; do
+    printf 'xcvm 1\ninput x f64[1]\noutput y f64[1]\n$1 = In(name="x")\n$2 = Mul($1, f64[] %s) type=f64[1] name="scaled"\nOut($2, name="y")\n' $factor >"$work/$factor.xcvm"
+done
+code=0
+"$xcvm" diff "$work/1.xcvm" "$work/nan.xcvm" -i 1 --html "$work/nan.html" >"$work/diff.txt" || code=$?
+[ "$code" = 1 ] || { failed=$((failed + 1)); echo "FAIL nan: exit code $code"; }
+name=nan
+browse 1200 "$work/nan.html" >"$work/dom.html"
+expect "the error" '<circle class="dot" [^>]*cy="14.0"[^>]*><title>1 Mul f64\[1\] : absolute error nan, relative nan, beyond the tolerance<'
+
 # A frame with scripts disabled has as many rows as the report's data, shows the note, and draws nothing.
 for report in network training decoder resnet18 diff; do
     name="$report without scripts"

@@ -196,7 +196,7 @@ code 1
 check grep -q 'at \[0,1\]: 23 instead of 22' diff.html
 check test "$(grep -c '<tr data-pc=' diff.html)" -ge 2
 # An error that is infinite as a number of the page is no JSON, and the pictures would be missing.
-for factor in 1 1e-310; do
+for factor in 1 1e-310 nan; do
     assemble scale.$factor.bin <<X
 xcvm 1
 input x f64[1]
@@ -211,7 +211,14 @@ code 1
 run diff scale.1e-310.bin scale.1.bin -i 1 --all --html reverse.html
 code 1
 check grep -q '>inf<' diff.html reverse.html
-for page in diff reverse; do
+# NaN is an error too, and the largest one.
+run diff scale.1.bin scale.nan.bin -i 1 --all --html nan.html
+code 1
+out_has 'worst at [0]: nan instead of 1 (absolute nan, relative nan)'
+check test "$(grep -c '<td data-v="2e+300">nan</td><td data-v="2e+300">nan</td>' nan.html)" = 3 # output, instruction and node
+check grep -q '<dt>largest absolute error of outputs</dt><dd>nan<' nan.html
+check grep -q ',1,1,null,null\]' nan.html
+for page in diff reverse nan; do
     sed -n '/id="xcvm-diff-1"/,/<\/script>/p' $page.html | sed 's/<[^>]*>//g' >$page.json
     check python3 -m json.tool $page.json
     check test "$(grep -c 'data-v="inf"' $page.html)" = 0

@@ -4,10 +4,11 @@ const data = JSON.parse(document.querySelector('[id^=xcvm-diff]').textContent);
 const [PC, NAME, NODE, SHAPE, COMPARED, DIFFERENT, ABSOLUTE, RELATIVE] = [0, 1, 2, 3, 4, 5, 6, 7];
 const rows = new Map(data.rows.map(row => [row[PC], row]));
 const LEAST = -9, MOST = 1;
-// Relative errors from 1e-9 to 10, as a number from 0 to 1.
-const height = row => (Math.min(MOST, Math.max(LEAST, Math.log10(row[RELATIVE] || 1e-99))) - LEAST) / (MOST - LEAST);
+// Relative errors from 1e-9 to 10, as a number from 0 to 1. NaN, which is null in the data, is at the top.
+const height = row => row[RELATIVE] === null ? 1 : (Math.min(MOST, Math.max(LEAST, Math.log10(row[RELATIVE] || 1e-99))) - LEAST) / (MOST - LEAST);
+const error = (number, digits) => number === null ? 'nan' : number === 1e300 ? 'inf' : number.toPrecision(digits);
 const tell = row => `${row[PC]} ${row[NAME]} ${row[SHAPE]} ${row[NODE]}: ` + (row[COMPARED]
-  ? `absolute error ${row[ABSOLUTE].toPrecision(3)}, relative ${row[RELATIVE].toPrecision(3)}` + (row[DIFFERENT] ? ', beyond the tolerance' : '')
+  ? `absolute error ${error(row[ABSOLUTE], 3)}, relative ${error(row[RELATIVE], 3)}` + (row[DIFFERENT] ? ', beyond the tolerance' : '')
   : 'not compared');
 
 function errors() {
@@ -34,7 +35,7 @@ function graph() {
   drawGraph(data.rows.map(row => row[PC]).filter(pc => used.has(pc) && rows.get(pc)[NAME] !== 'Free'), data.edges, pc => {
     const row = rows.get(pc), kind = row[DIFFERENT] ? 'beyond' : row[COMPARED] ? '' : 'unknown';
     return {title: tell(row), heat: row[COMPARED] ? .05 + .8 * height(row) : 0, kind, first: row[NAME],
-      second: `${row[COMPARED] ? row[RELATIVE].toPrecision(2) : '-'}  ${row[SHAPE]}`};
+      second: `${row[COMPARED] ? error(row[RELATIVE], 2) : '-'}  ${row[SHAPE]}`};
   });
 }
 

@@ -19,7 +19,8 @@ void diff_rows_add(struct diff_rows *rows, int32_t pc, const char *value, const 
         rows->rows[rows->count++] = (struct diff_row){0};
     }
     struct diff_row *row = &rows->rows[index];
-    const bool worse = row->compared == 0 || comparison->worst_absolute > row->absolute;
+    const double largest = compare_larger(row->absolute, comparison->worst_absolute);
+    const bool worse = row->compared == 0 || (!isnan(row->absolute) && largest != row->absolute);
     if (worse || (!comparison->agrees && row->worst == NULL)) {
         free(row->value);
         row->value = memory_text(value);
@@ -32,8 +33,8 @@ void diff_rows_add(struct diff_rows *rows, int32_t pc, const char *value, const 
     row->different += !comparison->agrees;
     row->elements += comparison->count;
     row->different_elements += comparison->different;
-    row->absolute = fmax(row->absolute, comparison->worst_absolute);
-    row->relative = fmax(row->relative, comparison->worst_relative);
+    row->absolute = largest;
+    row->relative = compare_larger(row->relative, comparison->worst_relative);
 }
 
 void diff_rows_release(struct diff_rows *rows)
@@ -118,8 +119,8 @@ static struct diff_row errors_of_kind(const struct diff_page *page, const char *
         sum.compared += row.compared;
         sum.different += row.different;
         sum.different_elements += row.different_elements;
-        sum.absolute = fmax(sum.absolute, row.absolute);
-        sum.relative = fmax(sum.relative, row.relative);
+        sum.absolute = compare_larger(sum.absolute, row.absolute);
+        sum.relative = compare_larger(sum.relative, row.relative);
     }
     return sum;
 }
@@ -241,6 +242,15 @@ static void put_lone_nodes(struct page_writer *w, const struct diff_page *page)
 
 /* ---- Data ---- */
 
+/* JSON has neither infinity nor NaN. */
+static void put_error(struct page_writer *w, double error)
+{
+    if (isnan(error))
+        buffer_text(&w->text, "null");
+    else
+        buffer_format(&w->text, "%.6g", fmin(error, 1e300));
+}
+
 static void put_data(struct page_writer *w, const struct diff_page *page)
 {
     const struct profile *second = &page->profiles[1];
@@ -258,9 +268,11 @@ static void put_data(struct page_writer *w, const struct diff_page *page)
         page_string(&w->text, row->node);
         buffer_text(&w->text, ",");
         page_string(&w->text, row->shape);
-        /* JSON has no infinity, which the quotient of two finite numbers may be. */
-        buffer_format(&w->text, ",%zu,%zu,%.6g,%.6g]", errors.compared, errors.different, fmin(errors.absolute, 1e300),
-                      fmin(errors.relative, 1e300));
+        buffer_format(&w->text, ",%zu,%zu,", errors.compared, errors.different);
+        put_error(w, errors.absolute);
+        buffer_text(&w->text, ",");
+        put_error(w, errors.relative);
+        buffer_text(&w->text, "]");
         page_flush_when_large(w);
     }
     buffer_text(&w->text, "],\n\"edges\":[");
@@ -276,8 +288,8 @@ static void put_summary(struct page_writer *w, const struct diff_page *page)
 {
     double absolute = 0, relative = 0;
     for (size_t i = 0; i < page->output_count; i++) {
-        absolute = fmax(absolute, page->outputs[i].comparison.worst_absolute);
-        relative = fmax(relative, page->outputs[i].comparison.worst_relative);
+        absolute = compare_larger(absolute, page->outputs[i].comparison.worst_absolute);
+        relative = compare_larger(relative, page->outputs[i].comparison.worst_relative);
     }
     buffer_text(&w->text, "<dl class=\"cards\">\n");
     page_card(&w->text, "values compared", "%.0f", (double)page->compared, "");

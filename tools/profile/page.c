@@ -54,8 +54,9 @@ void page_string(struct buffer *text, const char *string)
 
 void page_number(struct buffer *text, const char *format, double number, bool known)
 {
-    /* JavaScript does not read "inf". */
-    buffer_format(text, "<td data-v=\"%.9g\">", known ? fmin(number, 1e300) : -1.0);
+    /* JavaScript does not read "inf". NaN is sorted as the largest number. */
+    const double order = isnan(number) ? 2e300 : fmin(number, 1e300);
+    buffer_format(text, "<td data-v=\"%.9g\">", known ? order : -1.0);
     if (known)
         buffer_format(text, format, number);
     buffer_text(text, "</td>");

@@ -70,12 +70,11 @@ static void compare_numbers(const xcvm_value *actual, const xcvm_value *expected
         if (x == y || (isnan(x) && isnan(y)))
             continue;
         double absolute = (double)fabsl(x - y), size = (double)fabsl(y);
-        double relative = absolute / size;
         bool finite = isfinite(x) && isfinite(y);
-        if (finite && absolute > comparison->worst_absolute)
-            comparison->worst_absolute = absolute;
-        if (finite && size > 0 && relative > comparison->worst_relative)
-            comparison->worst_relative = relative;
+        double relative = finite ? absolute / size : absolute;
+        comparison->worst_absolute = compare_larger(comparison->worst_absolute, absolute);
+        if (!finite || size > 0)
+            comparison->worst_relative = compare_larger(comparison->worst_relative, relative);
         double allowed = floating ? tolerance.absolute + tolerance.relative * size : 0;
         if (finite && absolute <= allowed)
             continue;
@@ -129,6 +128,8 @@ void compare_types(const xcvm_value *actual, const xcvm_value *expected, struct 
     *comparison = (struct comparison){.agrees = true};
     compare(actual, expected, NULL, comparison);
 }
+
+double compare_larger(double a, double b) { return isnan(a) || a > b ? a : b; }
 
 void comparison_print(struct buffer *text, const struct comparison *comparison)
 {
