@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -364,6 +365,28 @@ class Errors(unittest.TestCase):
             exec(compile(path.read_text(), path, "exec"), values)
             with self.assertRaisesRegex(xcvm.Unsupported, "nests branches and loops deeper"):
                 xcvm.compile(values["f"], np.ones(3, np.float32))
+
+    def test_files_that_are_no_source(self):
+        """A code object names any file: only regular files of a sensible size are opened."""
+        from xcvm.source import read
+
+        def opens(*_):
+            raise AssertionError("the file was opened")
+
+        with tempfile.TemporaryDirectory() as folder:
+            pipe, huge, relative = Path(folder, "pipe.py"), Path(folder, "huge.py"), "a_pipe_of_the_path.py"
+            os.mkfifo(pipe)
+            os.mkfifo(Path(folder, relative))
+            with open(huge, "wb") as file:
+                file.truncate(read.MOST_SOURCE_BYTES + 1)
+            missing = "is not to be had"
+            for name, reason in (("/dev/zero", missing), (str(pipe), missing), (relative, missing), ("/proc/self/maps", missing),
+                                 (str(huge), f"has {read.MOST_SOURCE_BYTES + 1} bytes")):  # fmt: skip
+                function = type(first_item)(first_item.__code__.replace(co_filename=name), {})
+                with self.subTest(name), unittest.mock.patch.object(linecache, "updatecache", opens), \
+                        unittest.mock.patch.object(sys, "path", [*sys.path, folder]):  # fmt: skip
+                    with self.assertRaisesRegex(xcvm.SourceErrors, reason):
+                        xcvm.compile(function, np.ones(3, np.float32))
 
     def test_partial_functions_that_contain_themselves(self):
         def calls(function):

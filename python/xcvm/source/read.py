@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import os
+import stat
+import sys
 import textwrap
 import types
 from typing import Any, Union
@@ -12,6 +15,8 @@ from typing import Any, Union
 from .errors import Place, Refusal
 
 Definition = Union[ast.FunctionDef, ast.Lambda]
+
+MOST_SOURCE_BYTES = 16 << 20
 
 
 @functools.lru_cache(maxsize=None)
@@ -28,13 +33,37 @@ def _first_line(node: Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
+def _lines_of(function: types.FunctionType) -> list[str]:
+    """Return the lines of the file of a function, or none.
+
+    A code object can name any file. A device or a pipe might never end, and files of /proc have no size.
+    """
+    file = function.__code__.co_filename
+    # A lazy entry of the cache has no lines yet: it is one function.
+    if len(linecache.cache.get(file, (None,))) == 1:
+        for path in [file] if os.path.isabs(file) else [file, *(os.path.join(folder, file) for folder in sys.path)]:
+            try:
+                about = os.stat(path)
+            except (OSError, ValueError):
+                continue
+            if not stat.S_ISREG(about.st_mode) or about.st_size == 0:
+                return []
+            if about.st_size > MOST_SOURCE_BYTES:
+                raise Refusal(
+                    f"the source of '{function.__qualname__}' has {about.st_size} bytes ({file}), more than {MOST_SOURCE_BYTES}",
+                    "Define it in a smaller file",
+                )
+            break
+    return linecache.getlines(file, function.__globals__)
+
+
 def definition_of(function: types.FunctionType) -> Definition:
     """Return the syntax tree of a live function.
 
     Raises Refusal if its source is not to be had, is async, or is a generator of run-time state.
     """
     code = function.__code__
-    lines = linecache.getlines(code.co_filename, function.__globals__)
+    lines = _lines_of(function)
     if not lines:
         raise Refusal(
             f"the source of '{function.__qualname__}' is not to be had ({code.co_filename})",
