@@ -1,5 +1,4 @@
-/* The connection to a collector: HTTP/1.1 with a connection for each request. All waits are bounded, except that the
- * resolver of the system has its own limit for looking up a host name. */
+/* The connection to a collector: HTTP/1.1 with a connection for each request. All waits are bounded. */
 #include "server/trace/collector.h"
 
 #include "base/allocator.h"
@@ -10,9 +9,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,6 +92,67 @@ static bool wait_for(int fd, short events, const patience *p)
     }
 }
 
+/* ---- The connection ---- */
+
+/* A lookup of a host name. The system's resolver may take minutes, so a thread that can be left behind waits for it. */
+typedef struct lookup {
+    int references;         /* of the thread and of who waits for it; atomic */
+    int done;               /* eventfd */
+    struct addrinfo *found; /* NULL: nothing; atomic */
+    char host[256], port[8];
+} lookup;
+
+static const struct addrinfo by_name = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV},
+                             by_number = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
+
+static void release_lookup(lookup *l)
+{
+    if (__atomic_sub_fetch(&l->references, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    if (l->found != NULL)
+        freeaddrinfo(l->found);
+    close(l->done);
+    xcvm_deallocate(xcvm_allocator_or_default(NULL), l, sizeof *l);
+}
+
+static void *look_up(void *argument)
+{
+    lookup *l = argument;
+    struct addrinfo *found;
+    if (getaddrinfo(l->host, l->port, &by_name, &found) == 0)
+        __atomic_store_n(&l->found, found, __ATOMIC_RELEASE);
+    (void)eventfd_write(l->done, 1);
+    release_lookup(l);
+    return NULL;
+}
+
+static bool start_lookup(lookup *l)
+{
+    pthread_t thread;
+    __atomic_store_n(&l->references, 2, __ATOMIC_RELAXED);
+    if (pthread_create(&thread, NULL, look_up, l) == 0)
+        return pthread_detach(thread) == 0;
+    l->references = 1;
+    return false;
+}
+
+/* Returns the addresses of the collector, or NULL. The name is looked up each time, because a collector may move. */
+static lookup *find_addresses(const xcs_collector *collector, const patience *p)
+{
+    lookup *l = xcvm_allocate_zeroed(xcvm_allocator_or_default(NULL), sizeof *l);
+    if (l == NULL)
+        return NULL;
+    l->references = 1;
+    l->done = eventfd(0, EFD_CLOEXEC);
+    strcpy(l->host, collector->host);
+    strcpy(l->port, collector->port);
+    const bool is_number = getaddrinfo(l->host, l->port, &by_number, &l->found) == 0;
+    if (is_number || (l->done >= 0 && start_lookup(l) && wait_for(l->done, POLLIN, p)))
+        return l;
+    release_lookup(l);
+    return NULL;
+}
+
 static bool connect_to(int fd, const struct addrinfo *at, const patience *p)
 {
     int code = 0;
@@ -101,22 +163,21 @@ static bool connect_to(int fd, const struct addrinfo *at, const patience *p)
            getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size) == 0 && code == 0;
 }
 
-/* The name is looked up each time, because a collector may move. */
 static int open_connection(const xcs_collector *collector, const patience *p)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct addrinfo *found;
     int fd = -1;
-    if (time_left(p) == 0 || getaddrinfo(collector->host, collector->port, &hints, &found) != 0)
+    lookup *addresses = time_left(p) > 0 ? find_addresses(collector, p) : NULL;
+    if (addresses == NULL)
         return -1;
-    for (const struct addrinfo *at = found; at != NULL && fd < 0 && time_left(p) > 0; at = at->ai_next) {
+    const struct addrinfo *at = __atomic_load_n(&addresses->found, __ATOMIC_ACQUIRE);
+    for (; at != NULL && fd < 0 && time_left(p) > 0; at = at->ai_next) {
         fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && !connect_to(fd, at, p)) {
             close(fd);
             fd = -1;
         }
     }
-    freeaddrinfo(found);
+    release_lookup(addresses);
     return fd;
 }
 

@@ -126,7 +126,6 @@ static bool wait_to_retry(xcs_exporter *e, uint64_t ns)
 static uint64_t send_batch(xcs_exporter *e, const xcs_text *body, uint64_t spans)
 {
     uint64_t wait_ns = FIRST_RETRY_NS;
-    /* A lookup of the collector's name does not end with the process's time, so none begins after it. */
     for (int attempt = 1; !body->failed && xcvm_clock_ns() < __atomic_load_n(&e->stopping_ns, __ATOMIC_RELAXED);
          attempt++, wait_ns *= 2) {
         const xcs_collector_answer answer =

@@ -5,6 +5,9 @@
 #include "tests/server/support.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -316,6 +319,44 @@ START_TEST(end_with_silent_collector)
 }
 END_TEST
 
+/* A resolver that answers for one host when the test says so. */
+static const char silent_host[] = "silent.invalid";
+static sem_t lookup_begins, lookup_may_end, lookup_ends;
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
+{
+    int (*of_system)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    *(void **)&of_system = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (host == NULL || strcmp(host, silent_host) != 0)
+        return of_system(host, port, hints, found);
+    if ((hints->ai_flags & AI_NUMERICHOST) == 0) {
+        sem_post(&lookup_begins);
+        sem_wait(&lookup_may_end);
+        sem_post(&lookup_ends);
+    }
+    return EAI_NONAME;
+}
+
+/* The end of the exporter does not wait for a lookup of the collector's name. */
+START_TEST(end_with_silent_resolver)
+{
+    const xcs_tracer_options options = {
+        .size = sizeof options, .sample_every = 1, .otlp_endpoint = "http://silent.invalid:4318"};
+    xcs_tracer *tracer = NULL;
+    sem_init(&lookup_begins, 0, 0);
+    sem_init(&lookup_may_end, 0, 0);
+    sem_init(&lookup_ends, 0, 0);
+    ck_assert_int_eq(xcs_tracer_create(&options, &tracer, NULL), XCVM_OK);
+    end_trace(xcs_trace_begin(tracer, NULL, xcvm_clock_ns()));
+    while (sem_wait(&lookup_begins) != 0)
+        continue;
+    xcs_tracer_destroy(tracer);
+    sem_post(&lookup_may_end);
+    while (sem_wait(&lookup_ends) != 0)
+        continue;
+}
+END_TEST
+
 /* ---- Profiles ---- */
 
 typedef struct seen {
@@ -440,5 +481,5 @@ Suite *suite_server_trace(void);
 Suite *suite_server_trace(void)
 {
     return SUITE_OF("server_trace", parents, states, long_states, samples, keeps_the_last, spans_of_calls,
-                    spans_of_requests, end_with_silent_collector, profiles, collectors);
+                    spans_of_requests, end_with_silent_collector, end_with_silent_resolver, profiles, collectors);
 }
