@@ -63,6 +63,16 @@ err_has 'Use at least 16'
 start doubles.xcvm --http 127.0.0.1:0 --api-key-file key --no-admin
 client key a-key-of-many-characters
 stop
+# A key that others can read is reported. As root, a group may read it.
+for mode in 600 604 640; do
+    chmod $mode key
+    start doubles.xcvm --http 127.0.0.1:0 --api-key-file key
+    case $mode$(id -u) in
+    600* | 6400) check test "$(grep -c 'has a key' .err)" = 0 ;;
+    *) err_has "key has a key that others than its owner can use (mode $mode). Run chmod 600 key" ;;
+    esac
+    stop
+done
 start doubles.xcvm --http unix:here.sock
 check test "$(curl --silent --max-time 20 --unix-socket here.sock http://x/v2/health/live)" = '{"live":true}'
 stop

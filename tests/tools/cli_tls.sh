@@ -108,8 +108,10 @@ cp two.pem certificates/new && mv certificates/new certificates/cert.pem
 reload 'is not the private key of'
 echo >&7
 line 2 "$(serial one.pem)"
-cp two.key certificates/new && mv certificates/new certificates/key.pem
-reload 'certificate was read again'
+check test "$(grep -c 'has a key' .err)" = 0
+cp two.key certificates/new && chmod 644 certificates/new && mv certificates/new certificates/key.pem
+reload 'certificates/key.pem has a key that others than its owner can use (mode 644)'
+err_has 'certificate was read again'
 echo >&7
 line 3 "$(serial two.pem)"
 exec 7>&-

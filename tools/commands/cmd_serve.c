@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -213,6 +214,18 @@ static int load_models(struct service *service, bool at_start)
 
 /* ---- Start ---- */
 
+/* A key that others can read is reported and not refused, because containers mount secrets like that. A file of root
+ * may have a group, as those of systemd's LoadCredential have. */
+static void report_readers(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return;
+    const unsigned mode = (unsigned)about.st_mode & 0777;
+    if ((mode & (about.st_uid == 0 ? 027 : 077)) != 0)
+        report_line("%s has a key that others than its owner can use (mode %03o). Run chmod 600 %s", path, mode, path);
+}
+
 static int read_api_key(struct service *service)
 {
     struct buffer bytes = {0};
@@ -222,6 +235,7 @@ static int read_api_key(struct service *service)
         return EXIT_OK;
     if (file_read(service->flags->api_key_file, &limits, &bytes, &error) != XCVM_OK)
         return report_error(NULL, &error);
+    report_readers(service->flags->api_key_file);
     const char *text = buffer_string(&bytes);
     service->api_key = memory_text_n(text, strcspn(text, " \t\r\n"));
     buffer_release(&bytes);
@@ -239,9 +253,12 @@ static int read_certificate(struct service *service)
     if ((f->tls_cert != NULL) != (f->tls_key != NULL))
         return report_usage("--tls-cert and --tls-key belong together. Add %s",
                             f->tls_cert == NULL ? "--tls-cert FILE" : "--tls-key FILE");
-    if (f->tls_cert == NULL || xcs_tls_create(f->tls_cert, f->tls_key, &service->tls, &error) == XCVM_OK)
+    if (f->tls_cert == NULL)
         return EXIT_OK;
-    return report_error(NULL, &error);
+    if (xcs_tls_create(f->tls_cert, f->tls_key, &service->tls, &error) != XCVM_OK)
+        return report_error(NULL, &error);
+    report_readers(f->tls_key);
+    return EXIT_OK;
 }
 
 static int open_log(struct service *service)
@@ -404,6 +421,7 @@ static void reload_certificate(const struct service *service)
         (void)report_error(NULL, &error);
     else
         report_line("the certificate was read again");
+    report_readers(service->flags->tls_key);
 }
 
 /* Serves until SIGTERM or SIGINT. SIGHUP reloads. */
