@@ -47,10 +47,11 @@ summary() {
     fi
 }
 
-build() { # PRESET [OPTION...]
+build() { # PRESET [OPTION...], of the $targets if they are set
     preset=$1
     shift
-    cmake --preset "$preset" -DXCVM_WERROR=ON "$@" && cmake --build --preset "$preset"
+    # shellcheck disable=SC2086 # the list is meant to be split
+    cmake --preset "$preset" -DXCVM_WERROR=ON "$@" && cmake --build --preset "$preset" ${targets:+--target $targets}
 }
 
 # Only the release suites run each test in a process of its own. With sanitizers a fork takes longer than most tests, and an
