@@ -83,7 +83,8 @@ static xcvm_status list_node(quantizer *q, Onnx__NodeProto *p, const scope *s, c
                                                    .reason = "",
                                                    .epilogue = XCC_NO_NODE,
                                                    .epilogue_of = XCC_NO_NODE,
-                                                   .harm = (double)NAN};
+                                                   .harm = (double)NAN,
+                                                   .weights_harm = (double)NAN};
     return XCVM_OK;
 }
 

@@ -283,13 +283,23 @@ xcvm_status xcc_quant_choose(quantizer *q)
 
 /* ---- Regions ---- */
 
+bool xcc_quant_has_weights_level(const quantizer *q, const xcc_quant_node *n)
+{
+    return n->candidate && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED && !q->dynamic && !weights_alone(q) &&
+           xcc_quant_input(q, n, 1)->constant != NULL;
+}
+
+bool xcc_quant_is_integer(const xcc_quant_node *n)
+{
+    return n->quantized && n->level == XCC_LEVEL_INTEGER && n->rule->kind != XCC_QUANT_RECURRENT;
+}
+
 static bool is_operand(const xcc_quant_node *n, size_t index)
 {
     return index < 32 ? (n->rule->operands >> index & 1) != 0 : n->rule->operands == ALL;
 }
 
-/* Returns the node that computes a tensor, or the node whose epilogue does; NULL for inputs and constants. */
-static const xcc_quant_node *producer_of(const quantizer *q, const xcc_quant_tensor *t)
+const xcc_quant_node *xcc_quant_producer(const quantizer *q, const xcc_quant_tensor *t)
 {
     if (t->producer == XCC_NO_NODE)
         return NULL;
@@ -311,8 +321,8 @@ static const char *judge_operands(const quantizer *q, const xcc_quant_node *n)
         if (n->rule->kind == XCC_QUANT_WEIGHTED)
             continue;
         computed += t->constant == NULL;
-        const xcc_quant_node *by = producer_of(q, t);
-        if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantized))
+        const xcc_quant_node *by = xcc_quant_producer(q, t);
+        if (t->constant == NULL && !t->is_input && (by == NULL || !by->quantized || by->level != XCC_LEVEL_INTEGER))
             return "its operands are computed in float";
     }
     if (n->rule->kind == XCC_QUANT_BETWEEN && computed == 0)
@@ -327,7 +337,7 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
         const xcc_quant_tensor *t = xcc_quant_output(q, xcc_quant_last(q, n), i);
         for (size_t k = 0; t != NULL && k < t->consumer_count; k++) {
             const xcc_quant_node *reader = &q->nodes[t->consumers[k]];
-            if (reader->gone || !reader->quantized || reader->rule->kind == XCC_QUANT_RECURRENT)
+            if (reader->gone || !xcc_quant_is_integer(reader))
                 continue;
             for (size_t at = 0; at < reader->proto->n_input; at++)
                 if (is_operand(reader, at) && xcc_quant_input(q, reader, at) == t)
@@ -337,12 +347,13 @@ static bool is_read(const quantizer *q, const xcc_quant_node *n)
     return false;
 }
 
-static const char kept_in_float[] = "kept in float, as a bound would not hold otherwise";
+static const char kept_in_float[] = "kept in float, as a bound would not hold otherwise",
+                  kept_for_weights[] = "its weights alone, as a bound would not hold otherwise";
 
 /* Returns why a node cannot be quantized with the current selection, or NULL. */
 static const char *judge(const quantizer *q, const xcc_quant_node *n)
 {
-    if (n->in_float)
+    if (n->level == XCC_LEVEL_FLOAT)
         return kept_in_float;
     if (n->rule->kind == XCC_QUANT_RECURRENT)
         return NULL;
@@ -356,14 +367,14 @@ xcvm_status xcc_quant_place(quantizer *q)
 {
     for (size_t i = 0; i < q->body_node_count; i++) {
         xcc_quant_node *n = &q->body_nodes[i];
-        n->quantized = n->candidate && !n->in_float;
+        n->quantized = n->candidate && n->level != XCC_LEVEL_FLOAT;
         if (n->candidate)
-            n->reason = n->in_float ? kept_in_float : n->body;
+            n->reason = n->quantized ? n->body : kept_in_float;
     }
     for (size_t i = 0; i < q->node_count; i++) {
         q->nodes[i].quantized = q->nodes[i].candidate;
         if (q->nodes[i].candidate)
-            q->nodes[i].reason = "";
+            q->nodes[i].reason = q->nodes[i].level == XCC_LEVEL_WEIGHTS ? kept_for_weights : "";
     }
     /* Each round removes at least one node. A forward pass removes nodes without quantized operands, a backward pass
      * those without quantized readers. */
@@ -389,7 +400,7 @@ xcvm_status xcc_quant_place(quantizer *q)
         return XCVM_OK;
     for (size_t i = 0; i < q->node_count; i++) {
         const xcc_quant_node *n = &q->nodes[i];
-        if (!n->quantized || n->rule->kind == XCC_QUANT_RECURRENT)
+        if (!xcc_quant_is_integer(n))
             continue;
         for (size_t k = 0; k < n->proto->n_input; k++) {
             xcc_quant_tensor *t = is_operand(n, k) ? xcc_quant_input(q, n, k) : NULL;

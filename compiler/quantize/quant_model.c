@@ -86,8 +86,12 @@ static xcvm_status list_node(quantizer *q, int index)
 {
     xcc_quant_node *n = &q->nodes[index];
     Onnx__NodeProto *p = q->graph->node[index];
-    *n = (xcc_quant_node){
-        .proto = p, .reason = "", .epilogue = XCC_NO_NODE, .epilogue_of = XCC_NO_NODE, .harm = (double)NAN};
+    *n = (xcc_quant_node){.proto = p,
+                          .reason = "",
+                          .epilogue = XCC_NO_NODE,
+                          .epilogue_of = XCC_NO_NODE,
+                          .harm = (double)NAN,
+                          .weights_harm = (double)NAN};
     XCVM_TRY(take_name(q, p->name));
     XCVM_CHECK(q->m.error, p->n_output > 0, INVALID_MODEL, "node '%.200s' (%s) has no results", xcc_node_label(p),
                p->op_type);

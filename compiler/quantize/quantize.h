@@ -21,6 +21,13 @@ typedef enum xcc_quant_kind {
     XCC_QUANT_RECURRENT, /* only its weights are quantized */
 } xcc_quant_kind;
 
+/* What a node may compute with, as the bounds allow. Levels are in the order of their exactness. */
+typedef enum xcc_quant_level {
+    XCC_LEVEL_INTEGER, /* integers */
+    XCC_LEVEL_WEIGHTS, /* floats, with weights that are stored as integers */
+    XCC_LEVEL_FLOAT,   /* floats */
+} xcc_quant_level;
+
 /* Rule of an operator. */
 typedef struct xcc_quant_rule {
     const char *op;
@@ -87,13 +94,13 @@ typedef struct xcc_quant_node {
     bool gone;                  /* merged into another node */
     bool candidate;             /* selected by the options and supported */
     bool quantized;
-    bool in_float; /* kept in float for a bound */
+    xcc_quant_level level; /* above INTEGER for a bound */
     const char *reason;
-    const char *body;       /* "in the body of ...", or NULL for a node of the graph */
-    int epilogue;           /* following Add, Relu or Clip that is part of it, or XCC_NO_NODE */
-    int epilogue_of;        /* inverse of epilogue */
-    double least, greatest; /* bounds of a Relu or Clip */
-    double harm;
+    const char *body;          /* "in the body of ...", or NULL for a node of the graph */
+    int epilogue;              /* following Add, Relu or Clip that is part of it, or XCC_NO_NODE */
+    int epilogue_of;           /* inverse of epilogue */
+    double least, greatest;    /* bounds of a Relu or Clip */
+    double harm, weights_harm; /* of the levels INTEGER and WEIGHTS; NaN: not measured */
     xcc_quant_reached after;
     float *bias_change; /* bias correction */
     size_t bias_change_count;
@@ -192,9 +199,15 @@ xcvm_status xcc_quant_equalize(quantizer *q);
 xcvm_status xcc_quant_scale_channels(quantizer *q, const xcc_calibration *data, size_t batches);
 /* Compiles the float model with the tensors to quantize as outputs, again after constants changed (quantize.c). */
 xcvm_status xcc_quant_open_probe(quantizer *q);
-/* Selects the candidates, once, and then the quantized nodes and tensors, after every change of in_float (place.c). */
+/* Selects the candidates, once, and then the quantized nodes and tensors, after every change of a level (place.c). */
 xcvm_status xcc_quant_choose(quantizer *q);
 xcvm_status xcc_quant_place(quantizer *q);
+/* True if a node has the level WEIGHTS besides INTEGER: its weights are constant, and its other operand is rounded. */
+bool xcc_quant_has_weights_level(const quantizer *q, const xcc_quant_node *n);
+/* True if a node reads and computes integers. */
+bool xcc_quant_is_integer(const xcc_quant_node *n);
+/* Returns the node that computes a tensor, or the node whose epilogue does; NULL for inputs and constants. */
+const xcc_quant_node *xcc_quant_producer(const quantizer *q, const xcc_quant_tensor *t);
 /* Returns the last node of an epilogue, whose result is stored. */
 const xcc_quant_node *xcc_quant_last(const quantizer *q, const xcc_quant_node *n);
 /* Calibrates ranges of activations and of constants that are quantized like activations (calibrate.c). */

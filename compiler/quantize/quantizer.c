@@ -337,10 +337,12 @@ static void report_node(quantizer *q, const xcc_quant_node *n, bool quantized, c
                                   .quantized = quantized,
                                   .reason = reason,
                                   .harm = n->harm,
-                                  .kept = n->in_float,
+                                  .kept = n->level == XCC_LEVEL_FLOAT,
                                   .max_error_after = after->measured ? after->max_error : unknown,
                                   .mean_error_after = after->measured ? after->mean_error : unknown,
-                                  .agree_after = after->measured ? after->agree : unknown};
+                                  .agree_after = after->measured ? after->agree : unknown,
+                                  .weights_alone = quantized && n->level == XCC_LEVEL_WEIGHTS,
+                                  .weights_harm = n->weights_harm};
 }
 
 static xcvm_status report_nodes(quantizer *q)
@@ -567,10 +569,12 @@ void xcc_quantizer_get_report(const xcc_quantizer *q, xcc_quantizer_report *repo
                                  .measured_only = q->measured_only};
     for (size_t i = 0; i < q->reported_node_count; i++)
         full.quantized_nodes += q->reported_nodes[i].quantized;
+    for (size_t i = 0; i < q->reported_node_count; i++)
+        full.weights_alone_nodes += q->reported_nodes[i].weights_alone;
     for (size_t i = 0; i < q->node_count; i++)
-        full.kept_nodes += q->nodes[i].in_float;
+        full.kept_nodes += q->nodes[i].level == XCC_LEVEL_FLOAT;
     for (size_t i = 0; i < q->body_node_count; i++)
-        full.kept_nodes += q->body_nodes[i].in_float;
+        full.kept_nodes += q->body_nodes[i].level == XCC_LEVEL_FLOAT;
     const size_t size = report->size;
     memcpy(report, &full, size < sizeof full ? size : sizeof full);
     report->size = size;

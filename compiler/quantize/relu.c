@@ -11,7 +11,8 @@ bool xcc_relu_is_implied(const quantizer *q, const xcc_quant_node *n)
     while (first->epilogue_of != XCC_NO_NODE)
         first = &q->nodes[first->epilogue_of];
     const xcc_quant_tensor *t = xcc_quant_output(q, n, 0);
-    if (!first->quantized || t == NULL || !t->quantized || t->like != t || t->is_output || t->captured)
+    if (!first->quantized || first->level != XCC_LEVEL_INTEGER || t == NULL || !t->quantized || t->like != t ||
+        t->is_output || t->captured)
         return false;
     int32_t least, greatest;
     xcc_quant_limits(q->o.activations, &least, &greatest);

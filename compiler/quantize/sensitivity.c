@@ -1,5 +1,6 @@
 /* Sensitivity analysis: sorts the sums of products by the error that each alone causes, finds by binary search how many
- * of the most harmful have to stay float, and returns those to integers that turn out not to matter. */
+ * of the most harmful have to compute in floats, and returns those to integers that turn out not to matter. Nodes in
+ * floats keep the integers of their weights if the bounds hold. */
 #include "compiler/quantize/quantize.h"
 
 #include "base/clock.h"
@@ -34,6 +35,7 @@ typedef struct search {
     xcc_batches judged;
     ranked_node *ranked; /* sorted by harm, descending, after judge_each */
     size_t count;
+    xcc_quant_level kept; /* level of nodes that do not become integers */
     /* Results of the last model whose outputs broke a bound. */
     bool too_far, too_far_in_mean;
     double error, mean, agreement;
@@ -176,33 +178,72 @@ static xcvm_status take_worst(search *s, xcc_batch_error *errors)
     return XCVM_OK;
 }
 
+/* Gives a node a level, or FLOAT if it does not have the level WEIGHTS. */
+static void set_level(const search *s, size_t i, xcc_quant_level level)
+{
+    xcc_quant_node *n = s->ranked[i].node;
+    const bool has = level != XCC_LEVEL_WEIGHTS || xcc_quant_has_weights_level(s->q, n);
+    n->level = has ? level : XCC_LEVEL_FLOAT;
+}
+
+/* Measures each node with all others in float. */
 static xcvm_status judge_each(search *s)
 {
     quantizer *q = s->q;
     for (size_t i = 0; i < s->count; i++)
-        s->ranked[i].node->in_float = true;
+        s->ranked[i].node->level = XCC_LEVEL_FLOAT;
     for (size_t i = 0; i < s->count; i++) {
         xcc_quant_node *n = s->ranked[i].node;
         xcc_quant_progress(q, "judge nodes", (double)i / (double)s->count);
-        n->in_float = false;
+        n->level = XCC_LEVEL_INTEGER;
         XCVM_TRY(xcc_quant_place(q));
         XCVM_TRY(xcc_quant_measure(q, s->data, &s->judged, false, NULL));
         n->harm = harm(q);
         s->ranked[i].error = worst(q, false);
-        n->in_float = true;
+        n->level = XCC_LEVEL_FLOAT;
         q->judged_nodes++;
     }
     qsort(s->ranked, s->count, sizeof *s->ranked, by_harm);
     return XCVM_OK;
 }
 
+/* Measures the weights alone of each node with all others in float: of all nodes, or of those that do not become
+ * integers. */
+static xcvm_status judge_weights(search *s, bool all)
+{
+    quantizer *q = s->q;
+    xcc_quant_level *found = xcc_alloc(&q->m, (s->count + 1) * sizeof *found);
+    if (found == NULL)
+        return XCVM_OUT_OF_MEMORY;
+    for (size_t i = 0; i < s->count; i++) {
+        found[i] = s->ranked[i].node->level;
+        s->ranked[i].node->level = XCC_LEVEL_FLOAT;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        xcc_quant_node *n = s->ranked[i].node;
+        set_level(s, i, XCC_LEVEL_WEIGHTS);
+        if (n->level == XCC_LEVEL_FLOAT || (!all && found[i] == XCC_LEVEL_INTEGER)) {
+            n->level = XCC_LEVEL_FLOAT;
+            continue;
+        }
+        xcc_quant_progress(q, "judge weights", (double)i / (double)s->count);
+        XCVM_TRY(xcc_quant_place(q));
+        XCVM_TRY(xcc_quant_measure(q, s->data, &s->judged, false, NULL));
+        n->weights_harm = harm(q);
+        n->level = XCC_LEVEL_FLOAT;
+    }
+    for (size_t i = 0; i < s->count; i++)
+        s->ranked[i].node->level = found[i];
+    return xcc_quant_place(q);
+}
+
 /* ---- The search ---- */
 
-/* Keeps the first `count` nodes in float. */
+/* Keeps the first `count` nodes from integers. */
 static xcvm_status keep_first(search *s, size_t count)
 {
     for (size_t i = 0; i < s->count; i++)
-        s->ranked[i].node->in_float = i < count;
+        set_level(s, i, i < count ? s->kept : XCC_LEVEL_INTEGER);
     return xcc_quant_place(s->q);
 }
 
@@ -221,10 +262,10 @@ static xcvm_status measure_all(search *s, xcc_batch_error *errors, bool *kept)
     return XCVM_OK;
 }
 
-/* Measures the model with the first `count` nodes in float. */
+/* Measures the model with the first `count` nodes kept from integers. */
 static xcvm_status measure_first(search *s, size_t count, bool *kept)
 {
-    xcc_quant_progress(s->q, "keep nodes in float", (double)count / (double)s->count);
+    xcc_quant_progress(s->q, "keep nodes from integers", (double)count / (double)s->count);
     XCVM_TRY(keep_first(s, count));
     XCVM_TRY(measure_all(s, NULL, kept));
     if (count > 0)
@@ -261,50 +302,78 @@ static xcvm_status refuse_bounds(const search *s)
     XCVM_CHECK(
         q->m.error, !s->too_far, INVALID_ARGUMENT,
         "no node can be quantized within a greatest error of %g: with '%.200s' (%s) alone, the least harmful, an "
-        "output differs by %.3g of its range, measured or predicted. Choose a bound above that, activations of 16 "
-        "bits, or a bound of the mean error or of the agreement, which single elements do not decide",
+        "output differs by %.3g of its range, measured or predicted. Choose a bound above that, or a bound of the "
+        "mean error or of the agreement, which single elements do not decide",
         q->o.max_error, name, type, s->error);
     XCVM_CHECK(q->m.error, !s->too_far_in_mean, INVALID_ARGUMENT,
                "no node can be quantized within a mean error of %g: with '%.200s' (%s) alone, the least harmful, an "
-               "output differs by %.3g of its range in the mean. Choose a bound above that, or activations of 16 bits",
+               "output differs by %.3g of its range in the mean. Choose a bound above that",
                q->o.max_mean_error, name, type, s->mean);
-    XCVM_FAIL(
-        q->m.error, INVALID_ARGUMENT,
-        "no node can be quantized with an agreement of %g: with '%.200s' (%s) alone, the least harmful, the "
-        "greatest elements of %.3g of the rows stay the same, measured or predicted. Choose a share below that, or "
-        "activations of 16 bits",
-        q->o.min_agreement, name, type, s->agreement);
+    XCVM_FAIL(q->m.error, INVALID_ARGUMENT,
+              "no node can be quantized with an agreement of %g: with '%.200s' (%s) alone, the least harmful, the "
+              "greatest elements of %.3g of the rows stay the same, measured or predicted. Choose a share below that",
+              q->o.min_agreement, name, type, s->agreement);
 }
 
-/* Errors of nodes neither add up nor depend on the order by harm alone. So nodes that the binary search left in float,
- * the least harmful first, become integers again if the bounds still hold. *any: some node is quantized. */
-static xcvm_status return_to_integers(search *s, size_t count, bool *any)
+/* Gives nodes that are less exact than `level` that level, the least harmful of the first `count` nodes first, if the
+ * bounds still hold. *any: some node is quantized. */
+static xcvm_status lower(search *s, size_t count, xcc_quant_level level, bool *any)
 {
     /* An error names the least harmful node, and not the last one that is tried here. */
     search tried = *s;
     size_t failures = 0;
-    *any = count < s->count;
-    /* The binary search has tried the last one. */
-    for (size_t i = count - xcvm_min(count, 1); i > 0 && (!*any || failures < MOST_FAILURES); i--) {
+    for (size_t i = count; i > 0 && (!*any || failures < MOST_FAILURES); i--) {
         xcc_quant_node *n = s->ranked[i - 1].node;
+        const xcc_quant_level before = n->level;
         bool kept;
+        set_level(s, i - 1, level);
+        if (n->level == before)
+            continue;
         xcc_quant_progress(s->q, "return nodes to integers", 1 - (double)i / (double)s->count);
-        n->in_float = false;
         XCVM_TRY(xcc_quant_place(s->q));
         XCVM_TRY(measure_all(&tried, NULL, &kept));
         *any = *any || kept;
         failures = kept ? 0 : failures + 1;
-        n->in_float = !kept;
+        n->level = kept ? n->level : before;
     }
     return xcc_quant_place(s->q);
 }
 
-/* More nodes in float almost never increase the error. So the smallest number is found by galloping from the expected
- * number, and then by bisection. The bounds do not hold with no node in float, and there is no error with all. */
+/* Errors of nodes neither add up nor depend on the order by harm alone. So nodes that the binary search kept become
+ * integers again, or their weights do, if the bounds still hold. *any: some node is quantized. */
+static xcvm_status return_to_integers(search *s, size_t count, bool *any)
+{
+    *any = count < s->count || s->kept == XCC_LEVEL_WEIGHTS;
+    /* The binary search has tried the last one. */
+    XCVM_TRY(lower(s, count - xcvm_min(count, 1), XCC_LEVEL_INTEGER, any));
+    return s->kept == XCC_LEVEL_FLOAT ? lower(s, count, XCC_LEVEL_WEIGHTS, any) : XCVM_OK;
+}
+
+/* Nodes that cannot compute with integers have integers as weights if the bounds hold with all of them so. They take as
+ * much time as in float, and a quarter of the space. */
+static xcvm_status choose_kept(search *s)
+{
+    bool has = false, kept;
+    s->kept = XCC_LEVEL_FLOAT;
+    for (size_t i = 0; i < s->count && !has; i++)
+        has = xcc_quant_has_weights_level(s->q, s->ranked[i].node);
+    if (!has)
+        return XCVM_OK;
+    s->kept = XCC_LEVEL_WEIGHTS;
+    XCVM_TRY(keep_first(s, s->count));
+    search tried = *s;
+    XCVM_TRY(measure_all(&tried, NULL, &kept));
+    s->kept = kept ? XCC_LEVEL_WEIGHTS : XCC_LEVEL_FLOAT;
+    return XCVM_OK;
+}
+
+/* More nodes in floats almost never increase the error. So the smallest number is found by galloping from the expected
+ * number, and then by bisection. The bounds do not hold with no node kept from integers, but with all. */
 static xcvm_status keep_fewest(search *s, bool *any)
 {
     size_t low = 0, high = s->count, at = expect(s), step = 1;
     bool kept, goes_up = false, goes_down = false;
+    XCVM_TRY(choose_kept(s));
     while (high - low > 1) {
         XCVM_TRY(measure_first(s, at, &kept));
         *(kept ? &high : &low) = at;
@@ -355,16 +424,19 @@ static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
     return fmax(above, below) / (t->seen->greatest - t->seen->least);
 }
 
-/* A bound of the greatest error allows no clipping. Held-out batches show whether ranges need extrapolation. */
+/* A bound of the greatest error allows no clipping. Held-out batches show whether ranges need extrapolation. Nor does a
+ * bound of the mean error clip: what a range does not contain is rare in data like those of the calibration, and less
+ * so in others. */
 static xcvm_status choose_method(search *s)
 {
     quantizer *q = s->q;
+    const bool far = !errors_hold(q);
     double most = 0;
     XCVM_TRY(xcc_quant_measure(q, s->data, s->all, true, NULL));
     q->tried_models++;
     for (size_t i = 0; i < q->tensor_count; i++)
         most = fmax(most, excess_of(q, q->tensors[i]));
-    xcc_quant_take_method(q, most > MOST_EXCESS ? XCC_RANGE_TAIL : XCC_RANGE_MINMAX);
+    xcc_quant_take_method(q, far && most > MOST_EXCESS ? XCC_RANGE_TAIL : XCC_RANGE_MINMAX);
     return XCVM_OK;
 }
 
@@ -381,7 +453,7 @@ static xcvm_status search_nodes(search *s)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(measure_all(s, errors, &kept));
     XCVM_TRY(check_outputs(q));
-    if (!errors_hold(q) && q->o.method == XCC_RANGE_DEFAULT) {
+    if (!(errors_hold(q) && means_hold(q)) && q->o.method == XCC_RANGE_DEFAULT) {
         XCVM_TRY(choose_method(s));
         XCVM_TRY(measure_all(s, errors, &kept));
     }
@@ -397,13 +469,14 @@ static xcvm_status search_nodes(search *s)
     XCVM_TRY(judge_each(s));
     if (q->o.sensitivity)
         XCVM_TRY(measure_each_number(s));
-    return all_hold ? keep_first(s, 0) : keep_for_bounds(s);
+    XCVM_TRY(all_hold ? keep_first(s, 0) : keep_for_bounds(s));
+    return judge_weights(s, q->o.sensitivity);
 }
 
 xcvm_status xcc_quant_bound(quantizer *q, const xcc_calibration *data, const xcc_batches *batches)
 {
     const uint64_t begin = xcvm_clock_ns();
-    search s = {.q = q, .data = data, .all = batches};
+    search s = {.q = q, .data = data, .all = batches, .kept = XCC_LEVEL_FLOAT};
     XCVM_TRY(search_nodes(&s));
     q->search_ns = xcvm_clock_ns() - begin;
     return XCVM_OK;

@@ -210,8 +210,8 @@ static xcvm_status quantize_dead(quantizer *q, xcvm_arena *arena, const xcc_quan
 /* The scale of the activations that a node's weights are multiplied by; 0: there is none. */
 static float input_scale_of(const quantizer *q, const xcc_quant_node *n)
 {
-    const bool has =
-        q->o.activations != XCVM_F32 && !q->dynamic && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED;
+    const bool has = q->o.activations != XCVM_F32 && !q->dynamic && n->body == NULL &&
+                     n->rule->kind == XCC_QUANT_WEIGHTED && n->level == XCC_LEVEL_INTEGER;
     return has ? xcc_quant_input(q, n, 0)->like->scale : 0;
 }
 

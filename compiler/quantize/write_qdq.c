@@ -70,7 +70,8 @@ static void put_rounding(xcc_model_writer *w, const char *name, const xcc_intege
 xcvm_status xcc_put_dequantized(xcc_model_writer *w, const xcc_quant_node *n, const char **inputs, size_t *input_count)
 {
     const quantizer *q = w->q;
-    const bool activations = q->o.activations != XCVM_F32 && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED;
+    const bool activations = q->o.activations != XCVM_F32 && n->body == NULL && n->rule->kind == XCC_QUANT_WEIGHTED &&
+                             n->level == XCC_LEVEL_INTEGER;
     const xcc_quant_tensor *x = xcc_quant_input(q, n, 0);
     const float input_scale = activations ? x->like->scale : 0;
     xcc_integer_weights weights = {.name = NULL};
@@ -122,6 +123,14 @@ static xcvm_status put_sum_bias(xcc_model_writer *w, const xcc_quant_node *n, co
     return XCVM_OK;
 }
 
+/* True if a node that computes in floats reads floats that another one computed, which are rounded for other readers
+ * only. */
+static bool reads_floats(const quantizer *q, const xcc_quant_node *n, const xcc_quant_tensor *t)
+{
+    const xcc_quant_node *by = xcc_quant_producer(q, t);
+    return !xcc_quant_is_integer(n) && t->constant == NULL && (by == NULL || !xcc_quant_is_integer(by));
+}
+
 static xcvm_status put_node(xcc_model_writer *w, const xcc_quant_node *n)
 {
     const quantizer *q = w->q;
@@ -138,7 +147,7 @@ static xcvm_status put_node(xcc_model_writer *w, const xcc_quant_node *n)
             continue;
         if (t->constant != NULL && is_operand(n, i) && (n->rule->kind != XCC_QUANT_WEIGHTED || i != 1))
             XCVM_TRY(put_constant(w, t));
-        if (t->dequantized_name != NULL && (t->constant == NULL || is_operand(n, i)))
+        if (t->dequantized_name != NULL && (t->constant == NULL || is_operand(n, i)) && !reads_floats(q, n, t))
             inputs[i] = t->dequantized_name;
     }
     size_t input_count = p->n_input;

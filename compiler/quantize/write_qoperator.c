@@ -150,7 +150,7 @@ static xcvm_status put_linear(xcc_model_writer *w, const xcc_quant_node *n, bool
     const xcc_quant_node *last = xcc_quant_last(q, n);
     xcc_quant_tensor *result = xcc_quant_output(q, last, 0);
     *done = false;
-    if (!n->quantized || result == NULL || !result->quantized)
+    if (!n->quantized || n->level != XCC_LEVEL_INTEGER || result == NULL || !result->quantized)
         return XCVM_OK;
     operands o = {.at = xcvm_arena_allocate(&w->arena, (3 * n->proto->n_input + MOST_OPERANDS) * sizeof *o.at)};
     if (o.at == NULL)

@@ -19,8 +19,8 @@ extern "C" {
 
 /* Methods that derive activation ranges from calibration data. */
 typedef enum xcc_range_method {
-    XCC_RANGE_DEFAULT,    /* MSE; if max_error fails with all nodes quantized, MINMAX, or TAIL if measured data exceed
-                             the calibration range by far */
+    XCC_RANGE_DEFAULT,    /* MSE; if max_error or max_mean_error fails with all nodes quantized, MINMAX, or, for
+                             max_error, TAIL if measured data exceed the calibration range by far */
     XCC_RANGE_MINMAX,     /* minimum and maximum */
     XCC_RANGE_MOVING,     /* moving averages of both over batches */
     XCC_RANGE_ENTROPY,    /* threshold of least Kullback-Leibler divergence */
@@ -75,8 +75,9 @@ typedef struct xcc_quantizer_options {
     const char *const *exclude_types;
     size_t exclude_type_count;
     /* Bound of each output's error as a share of its range, measured and extrapolated (predicted_error). The most
-     * harmful nodes stay float until it holds. If the extrapolated error cannot be bounded, the measured error is. 0:
-     * no bound. INVALID_ARGUMENT if no node can be quantized within the bounds. */
+     * harmful nodes compute in floats until it holds, with weights of 8 bits where these suffice. If the extrapolated
+     * error cannot be bounded, the measured error is. 0: no bound. INVALID_ARGUMENT if no node can be quantized within
+     * the bounds. */
     double max_error;
     double held_out; /* share of the batches for measurement only; 0: 0.2 if there are 5 batches. Below one batch, all
                         data serve both purposes */
@@ -155,9 +156,12 @@ typedef struct xcc_quantizer_node_info {
     double harm;        /* mean error of the worst output, as a share of its range, if only this node is quantized; NaN
                            if not measured */
     bool kept;          /* stays float for max_error, max_mean_error or min_agreement */
-    /* Outputs with this node and all more harmful ones in float: greatest and mean error of the worst output, and least
-     * share of rows that agree. NaN if this was not measured. */
+    /* Outputs with this node and all more harmful ones in floats: greatest and mean error of the worst output, and
+     * least share of rows that agree. NaN if this was not measured. */
     double max_error_after, mean_error_after, agree_after;
+    bool weights_alone;  /* quantized, but computes in floats for a bound: only its weights are integers */
+    double weights_harm; /* like harm, if only the weights of this node are integers; measured for nodes that do not
+                            compute with integers for a bound, and by `sensitivity` for all */
 } xcc_quantizer_node_info;
 /* An output of the model, compared with the float model. */
 typedef struct xcc_quantizer_output_info {
@@ -184,11 +188,12 @@ typedef struct xcc_quantizer_report {
     /* The search for them: nodes judged singly, models measured, and time; 0 without a search. */
     size_t judged_nodes, tried_models;
     uint64_t search_ns;
-    size_t data_batches;     /* total batches */
-    xcc_range_method method; /* used method; never XCC_RANGE_DEFAULT */
-    size_t inference_nodes;  /* nodes in training form that were put into inference form */
-    size_t scaled_channels;  /* channels that were multiplied by more than 1 */
-    bool measured_only;      /* the bounds hold for the measured batches, and others may exceed them */
+    size_t data_batches;        /* total batches */
+    xcc_range_method method;    /* used method; never XCC_RANGE_DEFAULT */
+    size_t inference_nodes;     /* nodes in training form that were put into inference form */
+    size_t scaled_channels;     /* channels that were multiplied by more than 1 */
+    bool measured_only;         /* the bounds hold for the measured batches, and others may exceed them */
+    size_t weights_alone_nodes; /* of quantized_nodes: those that compute in floats for a bound */
 } xcc_quantizer_report;
 XCVM_API void xcc_quantizer_get_report(const xcc_quantizer *quantizer, xcc_quantizer_report *report);
 /* Enumerate results; NULL past the end. */

@@ -35,8 +35,9 @@ class QuantizedTensor(NamedTuple):
 class QuantizedNode(NamedTuple):
     """A node considered for quantization, and why it stayed float.
 
-    `kept` is true if a bound keeps the node in float. The errors `..._after` are those of the outputs with this node and all more harmful ones
-    in float. They are NaN where they were not measured.
+    `kept` is true if a bound keeps the node in float, and `weights_alone` if it keeps only its activations so. The errors `..._after` are those
+    of the outputs with this node and all more harmful ones in floats. `weights_harm` is the harm of its weights alone. They are NaN where they
+    were not measured.
     """
 
     name: str
@@ -48,6 +49,8 @@ class QuantizedNode(NamedTuple):
     max_error_after: float = float("nan")
     mean_error_after: float = float("nan")
     agree_after: float = float("nan")
+    weights_alone: bool = False
+    weights_harm: float = float("nan")
 
 
 class QuantizedOutput(NamedTuple):

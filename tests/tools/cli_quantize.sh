@@ -64,21 +64,31 @@ code 0
 run quantize "$model" -d "$digits/digits.npz" -i image=images --max-error 0.2 -o bounded.onnx --rows 0
 code 0
 out_has 'kept in float, as a bound would not hold otherwise'
-out_like '^nodes by harm +operator +kept in float +harm % +all so far in float: max error % +mean error % +same greatest %'
-out_like '^/[^ ]+ +(Conv|Gemm) +kept +[0-9.e-]+ '
+out_like '^nodes by harm +operator +in floats +harm % +weights alone % +all so far in floats: max error % +mean error % +same greatest %'
+out_like '^/[^ ]+ +(Conv|Gemm) +all +[0-9.e-]+ +[0-9.e-]+ '
+# Where weights of 8 bits suffice, they stay.
+run quantize "$model" -d "$digits/digits.npz" -i 'image=images*1/16' --max-mean-error 0.00001 -o bounded.onnx
+code 0
+out_like '^nodes [0-9]+ of 11 quantized, [1-9] of these by their weights alone, [0-9]+ kept in float for the bounds'
+out_line 'those by their weights alone are as small as integers, and as fast as floats'
+out_like '^/[^ ]+ +(Conv|Gemm) +activations +[0-9.e-]+ +[0-9.e-]+ '
+out_has 'ranges by --method minmax, because a bound of the error did not hold with mse'
+check test "$(stat -c %s bounded.onnx)" -lt "$(($(stat -c %s "$model") / 2))"
+run run bounded.onnx -i 2x1x8x8xf32=random:3
+code 0
 run quantize "$model" -d "$digits/digits.npz" -i image=images --samples 80 --max-error 1e-12 -o impossible.onnx
 code 2
 check grep -qE "no node can be quantized within a greatest error of 1e-12: with '/[^']*/Conv' \(Conv\) alone, .* differs by [0-9.]+e-1[0-9] of its range" "$work/.err"
 check test ! -e impossible.onnx
 run quantize "$model" -d "$digits/digits.npz" -i image=images --held-out 0.5 --min-agreement probabilities=0.98 -o agreeing.onnx
 code 0
-out_like 'quantized, [0-9]+ kept in float for the bounds'
+out_like 'quantized, .*[0-9]+ kept in float for the bounds'
 check awk '/^probabilities / { exit !($NF >= 98 && $(NF - 1) >= $NF) }' "$work/.out"
 
 # All nodes are judged, and none is kept without a bound.
 run quantize "$model" -d "$digits/digits.npz" -i 'image=images*1/16' --samples 100 --sensitivity -o judged.onnx
 code 0
-out_like '^/[^ ]+ +(Conv|Gemm) +[0-9.e-]+ +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$'
+out_like '^/[^ ]+ +(Conv|Gemm) +[0-9.e-]+ +[0-9.e-]+ +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$'
 check test "$(grep -cE '^/[^ ]+ +(Conv|Gemm) +[0-9.e-]+ ' "$work/.out")" = 4
 run quantize "$model" --sensitivity -o judged.onnx
 code 2

@@ -64,8 +64,8 @@ static const struct option own_options[] = {
      "ranges of activations: minimum and maximum (minmax), their moving averages over batches (moving), or the "
      "threshold of least Kullback-Leibler divergence (entropy). Also the range that contains --percentile, that of "
      "least squared error (mse), or minmax extended by the tail of the batches' extremes (tail). auto is mse. If "
-     "--max-error does not hold with it, auto is minmax, or tail if held-out inputs exceed the calibrated range by "
-     "far"},
+     "--max-error or --max-mean-error does not hold with it, auto is minmax, or, for --max-error, tail if held-out "
+     "inputs exceed the calibrated range by far"},
     {"percentile", 0, "P", OPTION_REAL, AT(percentile), 0, 0,
      "percentage of the elements in the range of --method percentile"},
     {"averaging", 0, "C", OPTION_REAL, AT(averaging), 0, 0, "weight of a new batch in --method moving"},
@@ -101,8 +101,9 @@ static const struct option own_options[] = {
     {"types", 0, "OPERATOR", OPTION_LIST, AT(types), 0, 0, "quantize only nodes of these operators, such as Conv"},
     {"exclude-types", 0, "OPERATOR", OPTION_LIST, AT(exclude_types), 0, 0, "keep nodes of these operators in float"},
     {"max-error", 0, "X", OPTION_TEXT, AT(max_error), 0, 0,
-     "keep the most harmful nodes in float until no element of an output differs by more than this share of its "
-     "range, such as 0.02. The bound holds on the held-out inputs, and, as predicted, on others"},
+     "let the most harmful nodes compute in floats until no element of an output differs by more than this share of "
+     "its range, such as 0.02. Their weights keep 8 bits where these suffice. The bound holds on the held-out inputs, "
+     "and, as predicted, on others"},
     {"max-mean-error", 0, "X", OPTION_TEXT, AT(max_mean_error), 0, 0,
      "the same for the mean error of each output, such as 0.002; for detectors, whose outputs have arbitrary elements"},
     {"min-agreement", 0, "[OUTPUT=]SHARE", OPTION_TEXT, AT(min_agreement), 0, 0,
@@ -396,9 +397,9 @@ static const struct example examples[] = {
     {"mnist.onnx -d digits.npz -i 'image=images*1/16' -o mnist.q.onnx",
      "8-bit activations and weights, for inputs like those in the file"},
     {"mnist.onnx -d digits.npz -i 'image=images*1/16' --held-out 0.34 --min-agreement 0.99 -o mnist.q.onnx",
-     "keep as many nodes in float as 99 % of the classes need"},
+     "let as many nodes compute in floats as 99 % of the classes need"},
     {"detector.onnx -d photos --held-out 0.34 --max-mean-error 0.002 -o prog.bin",
-     "keep as many nodes in float as a mean error of 0.2 % needs, and write a program"},
+     "let as many nodes compute in floats as a mean error of 0.2 % needs, and write a program"},
     {"mnist.onnx -o mnist.q.onnx", "compute ranges of activations in each run, without data"},
     {"mnist.onnx --weights i4 --block 32 -o mnist.q4.onnx", "4-bit matrices in blocks of 32 weights"},
     {"net.onnx -d photos --method entropy --exclude-types Gemm --picture errors.svg -o net.q.onnx",
@@ -431,7 +432,8 @@ const struct command command_quantize = {
         "If an application's decisions change, hold out a third of at least 100 inputs (--held-out 0.34) and give a "
         "bound. "
         "A classifier needs --min-agreement 0.99. For a detector, give --max-mean-error with half of the mean error in "
-        "the first table, and halve it until the decisions are right. --activations u16 needs fewer nodes in float.\n\n"
+        "the first table, and halve it until the decisions are right. Nodes that break a bound compute in floats, with "
+        "weights of 8 bits where these suffice: they are as small as integers, and as fast as floats.\n\n"
         "BatchNormalization is merged into convolutions first, and Relu and Clip become ends of ranges.",
     .groups = groups,
     .group_count = COUNT_OF(groups),

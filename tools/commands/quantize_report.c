@@ -115,8 +115,10 @@ static void print_percent(struct table *table, double share)
         table_cell(table, ">%.3g", share * 100);
 }
 
+static bool is_kept(const xcc_quantizer_node_info *n) { return n->kept || n->weights_alone; }
+
 /* The judged nodes, the most harmful first, in the syntax of --exclude-nodes: all, or up to the last one that a bound
- * keeps in float. */
+ * keeps from integers. */
 static void print_harmful_nodes(const xcc_quantizer *quantizer, size_t node_count, bool all)
 {
     const xcc_quantizer_node_info *n;
@@ -128,11 +130,11 @@ static void print_harmful_nodes(const xcc_quantizer *quantizer, size_t node_coun
         if (!isnan(n->harm))
             listed[count++] = n;
     qsort(listed, count, sizeof *listed, by_harm);
-    while (!all && count > 0 && !listed[count - 1]->kept)
+    while (!all && count > 0 && !is_kept(listed[count - 1]))
         count--;
-    static const char *const heads[] = {
-        "nodes by harm", "operator",        "kept in float", ">harm %", ">all so far in float: max error %",
-        ">mean error %", ">same greatest %"};
+    static const char *const heads[] = {"nodes by harm", "operator",         "in floats",
+                                        ">harm %",       ">weights alone %", ">all so far in floats: max error %",
+                                        ">mean error %", ">same greatest %"};
     for (size_t i = 0; i < COUNT_OF(heads); i++)
         table_cell(&table, heads[i][0] == '>' ? ">%s" : "%s", heads[i] + (heads[i][0] == '>'));
     table_end_row(&table);
@@ -140,8 +142,9 @@ static void print_harmful_nodes(const xcc_quantizer *quantizer, size_t node_coun
         n = listed[i];
         table_cell(&table, "%s", printable(name, sizeof name, n->name));
         table_cell(&table, "%s", n->op);
-        table_cell(&table, "%s", n->kept ? "kept" : "");
+        table_cell(&table, "%s", n->kept ? "all" : n->weights_alone ? "activations" : "");
         print_percent(&table, n->harm);
+        print_percent(&table, n->weights_harm);
         print_percent(&table, n->max_error_after);
         print_percent(&table, n->mean_error_after);
         print_share(&table, n->agree_after);
@@ -216,12 +219,13 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
     xcc_quantizer_get_report(quantizer, &report);
     print_outputs(quantizer);
     print_tensors(quantizer, rows);
-    if (options->sensitivity || report.kept_nodes > 0)
+    if (options->sensitivity || report.kept_nodes + report.weights_alone_nodes > 0)
         print_harmful_nodes(quantizer, report.node_count, options->sensitivity);
     print_float_nodes(quantizer, rows);
     printf("nodes %zu of %zu quantized", report.quantized_nodes, report.node_count);
     if (options->max_error > 0 || options->max_mean_error > 0 || options->min_agreement > 0)
-        printf(", %zu kept in float for the bounds", report.kept_nodes);
+        printf(", %zu of these by their weights alone, %zu kept in float for the bounds", report.weights_alone_nodes,
+               report.kept_nodes);
     if (report.inference_nodes > 0)
         printf(", %zu put into inference form", report.inference_nodes);
     if (report.folded_normalizations > 0)
@@ -234,13 +238,15 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
     if (report.tried_models > 1)
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
                (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
+    if (report.weights_alone_nodes > 0)
+        printf("those by their weights alone are as small as integers, and as fast as floats\n");
     if (report.measured_only)
         printf(
             "the bounds hold for the measured inputs, but not for the predicted limits of others; more held-out inputs "
             "show "
             "more\n");
     if (report.tried_models > 1 && options->method == XCC_RANGE_DEFAULT && report.method != XCC_RANGE_MSE)
-        printf("ranges by --method %s, because the bound of the error did not hold with %s\n",
+        printf("ranges by --method %s, because a bound of the error did not hold with %s\n",
                quantize_method_names[report.method], quantize_method_names[XCC_RANGE_MSE]);
     print_batches(&report);
     printf("constants %.2f MB, were %.2f MB\n", (double)report.bytes_after / 1e6, (double)report.bytes_before / 1e6);

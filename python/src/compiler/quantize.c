@@ -128,9 +128,9 @@ static PyObject *node_list(const xcc_quantizer *quantizer)
     PyObject *list = PyList_New(0);
     const xcc_quantizer_node_info *n;
     for (size_t i = 0; list != NULL && (n = xcc_quantizer_node_at(quantizer, i)) != NULL; i++)
-        if (!append(list,
-                    Py_BuildValue("(ssNsdNddd)", n->name, n->op, PyBool_FromLong(n->quantized), n->reason, n->harm,
-                                  PyBool_FromLong(n->kept), n->max_error_after, n->mean_error_after, n->agree_after)))
+        if (!append(list, Py_BuildValue("(ssNsdNdddNd)", n->name, n->op, PyBool_FromLong(n->quantized), n->reason,
+                                        n->harm, PyBool_FromLong(n->kept), n->max_error_after, n->mean_error_after,
+                                        n->agree_after, PyBool_FromLong(n->weights_alone), n->weights_harm)))
             Py_CLEAR(list);
     return list;
 }
@@ -151,15 +151,15 @@ static PyObject *report_dict(const xcc_quantizer *quantizer)
 {
     xcc_quantizer_report r = {.size = sizeof r};
     xcc_quantizer_get_report(quantizer, &r);
-    return Py_BuildValue("{snsnsnsnsnsnsKsKsnsnsnsKsnsisn}", "tensor_count", (Py_ssize_t)r.tensor_count, "node_count",
-                         (Py_ssize_t)r.node_count, "quantized_nodes", (Py_ssize_t)r.quantized_nodes,
-                         "folded_normalizations", (Py_ssize_t)r.folded_normalizations, "equalized_pairs",
-                         (Py_ssize_t)r.equalized_pairs, "calibration_batches", (Py_ssize_t)r.calibration_batches,
-                         "bytes_before", (unsigned long long)r.bytes_before, "bytes_after",
-                         (unsigned long long)r.bytes_after, "kept_nodes", (Py_ssize_t)r.kept_nodes, "judged_nodes",
-                         (Py_ssize_t)r.judged_nodes, "tried_models", (Py_ssize_t)r.tried_models, "search_ns",
-                         (unsigned long long)r.search_ns, "measured_batches", (Py_ssize_t)r.measured_batches, "method",
-                         (int)r.method, "inference_nodes", (Py_ssize_t)r.inference_nodes);
+    return Py_BuildValue(
+        "{snsnsnsnsnsnsKsKsnsnsnsKsnsisnsn}", "tensor_count", (Py_ssize_t)r.tensor_count, "node_count",
+        (Py_ssize_t)r.node_count, "quantized_nodes", (Py_ssize_t)r.quantized_nodes, "folded_normalizations",
+        (Py_ssize_t)r.folded_normalizations, "equalized_pairs", (Py_ssize_t)r.equalized_pairs, "calibration_batches",
+        (Py_ssize_t)r.calibration_batches, "bytes_before", (unsigned long long)r.bytes_before, "bytes_after",
+        (unsigned long long)r.bytes_after, "kept_nodes", (Py_ssize_t)r.kept_nodes, "judged_nodes",
+        (Py_ssize_t)r.judged_nodes, "tried_models", (Py_ssize_t)r.tried_models, "search_ns",
+        (unsigned long long)r.search_ns, "measured_batches", (Py_ssize_t)r.measured_batches, "method", (int)r.method,
+        "inference_nodes", (Py_ssize_t)r.inference_nodes, "weights_alone_nodes", (Py_ssize_t)r.weights_alone_nodes);
 }
 
 /* ---- The function ---- */

@@ -161,7 +161,7 @@ START_TEST(harmful_nodes_by_construction)
     }
     ck_assert_uint_eq(report.kept_nodes, 4);
     ck_assert_uint_eq(report.judged_nodes, 10);
-    ck_assert_uint_le(report.tried_models, 6);
+    ck_assert_uint_le(report.tried_models, 13);
     close_quantizing(&z);
 }
 END_TEST
@@ -224,6 +224,71 @@ START_TEST(nodes_return_to_integers)
 }
 END_TEST
 
+/* ---- Weights alone ---- */
+
+/* A row of numbers, in the first batch 30 times as large, so that steps are coarse, and one of three large numbers. */
+static xcvm_status read_coarse(void *user, size_t batch, xcvm_value **inputs, xcvm_error *error)
+{
+    static const int64_t dims[] = {1, 3};
+    XCVM_TRY(read_numbers(user, batch, inputs, error));
+    for (size_t i = 0; i < 4 && batch == 0; i++)
+        ((float *)xcvm_value_data(inputs[0]))[i] *= 30;
+    XCVM_TRY(xcvm_tensor_create(NULL, XCVM_F32, 2, dims, &inputs[1], error));
+    for (size_t i = 0; i < 3; i++)
+        ((float *)xcvm_value_data(inputs[1]))[i] = 100 * (float)((batch + i) % 3);
+    return XCVM_OK;
+}
+
+static const Onnx__NodeProto *writer_of(const Onnx__ModelProto *model, const char *tensor)
+{
+    for (size_t i = 0; i < model->graph->n_node; i++)
+        if (strcmp(model->graph->node[i]->output[0], tensor) == 0)
+            return model->graph->node[i];
+    ck_abort_msg("no node has the result %s", tensor);
+    return NULL;
+}
+
+/* Coarse steps of x do harm to y, and not to z, whose range is large. So the product of y reads x itself, and keeps its
+ * weights of 8 bits. That of z, k, computes with integers. */
+START_TEST(weights_alone)
+{
+    static const char text[] = "opset 13\ninput x f32[1x4]\ninput b f32[1x3]\noutput y\noutput z\n"
+                               "init u f32[4x3] 1 -0.5 0.2 -0.4 1 0.3 0.2 -0.3 1 0.5 0.6 -0.8\n"
+                               "init v f32[4x3] 0.5 1 -0.2 1 0.4 0.3 -0.2 0.3 1 0.5 0.6 -0.8\n"
+                               "y = MatMul(x, u)\nk = MatMul(x, v)\nz = Add(k, b)\n";
+    quantizing z;
+    source s = {.batches = 60, .read = read_coarse};
+    xcc_quantizer_report report = {.size = sizeof report};
+    test_bytes written = {0};
+    xcvm_error error = {0};
+    quantize(&z, text, OPTIONS(.held_out = 0.5, .method = XCC_RANGE_MINMAX, .max_mean_error = 0.005, .form = _i), &s);
+    xcc_quantizer_get_report(z.q, &report);
+    const xcc_quantizer_node_info *y = node(z.q, "y"), *k = node(z.q, "k");
+    ck_assert_uint_eq(report.kept_nodes, 0);
+    ck_assert_uint_eq(report.weights_alone_nodes, 1);
+    ck_assert_uint_eq(report.quantized_nodes, 2);
+    ck_assert(y->quantized && y->weights_alone && !y->kept && k->quantized && !k->weights_alone);
+    ck_assert_str_eq(y->reason, "its weights alone, as a bound would not hold otherwise");
+    ck_assert_double_gt(y->harm, 0.01);
+    ck_assert_double_lt(y->weights_harm, 0.005);
+    ck_assert(isnan(k->weights_harm));
+    ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->mean_error, 0.005);
+    ck_assert_int_eq(xcc_quantizer_save(z.q, (xcvm_sink){test_bytes_sink, &written}, &error), XCVM_OK);
+    Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, written.length, (const uint8_t *)written.at);
+    ck_assert_ptr_nonnull(model);
+    const Onnx__NodeProto *product = writer_of(model, "y");
+    ck_assert_str_eq(product->op_type, "MatMul");
+    ck_assert_str_eq(product->input[0], "x");
+    ck_assert_str_eq(writer_of(model, product->input[1])->op_type, "DequantizeLinear");
+    const Onnx__NodeProto *other = writer_of(model, "k");
+    ck_assert_str_eq(other->op_type, _i == XCC_FORM_QDQ ? "MatMul" : "DequantizeLinear");
+    ck_assert_str_ne(other->input[0], "x");
+    onnx__model_proto__free_unpacked(model, NULL);
+    test_bytes_free(&written);
+    close_quantizing(&z);
+}
+END_TEST
+
 /* ---- Inputs that nobody has seen ---- */
 
 enum { SEEN = 200 };
@@ -245,14 +310,14 @@ START_TEST(measured_only)
     static const char *const first[] = {"h"};
     quantizing z;
     source s = {.batches = 140, .read = read_far};
-    quantize(&z, scores, ROUGHLY(.method = XCC_RANGE_MSE, .exclude_nodes = first, .exclude_node_count = 1), &s);
+    quantize(&z, scores, ROUGHLY(.activations = XCVM_F32, .exclude_nodes = first, .exclude_node_count = 1), &s);
     const double error = xcc_quantizer_output_at(z.q, 0)->max_error;
     ck_assert_double_gt(xcc_quantizer_output_at(z.q, 0)->predicted_error, error * 1.01);
     close_quantizing(&z);
     for (int i = 0; i < 2; i++) {
         xcc_quantizer_report report = {.size = sizeof report};
         const double most = i == 0 ? error * 1.001 : error * 20;
-        quantize(&z, scores, ROUGHLY(.method = XCC_RANGE_MSE, .max_error = most), &s);
+        quantize(&z, scores, ROUGHLY(.activations = XCVM_F32, .max_error = most), &s);
         xcc_quantizer_get_report(z.q, &report);
         ck_assert_int_eq(report.measured_only, i == 0);
         ck_assert_double_le(xcc_quantizer_output_at(z.q, 0)->max_error, most);
@@ -348,7 +413,7 @@ START_TEST(search_is_told)
     bound(&z, scores, ROUGHLY(.min_agreement = 0.9), &report);
     ck_assert_uint_eq(report.judged_nodes, 2);
     ck_assert_uint_ge(report.tried_models, 2);
-    ck_assert_uint_le(report.tried_models, 3);
+    ck_assert_uint_le(report.tried_models, 4);
     ck_assert(report.search_ns > 0);
     ck_assert_double_ge(xcc_quantizer_output_at(z.q, 0)->predicted_agree, 0.9);
     close_quantizing(&z);
@@ -436,6 +501,7 @@ Suite *suite_compiler_bounds(void)
     tcase_add_test(tc, harmful_nodes_by_construction);
     tcase_add_test(tc, sensitivity);
     tcase_add_test(tc, nodes_return_to_integers);
+    tcase_add_loop_test(tc, weights_alone, XCC_FORM_QDQ, XCC_FORM_QOPERATOR + 1);
     tcase_add_test(tc, measured_only);
     tcase_add_test(tc, inputs_beyond);
     tcase_add_test(tc, search_is_told);

@@ -131,9 +131,10 @@ START_TEST(bounds_by_the_worst_inputs)
              "init w f32[2x2] 1 0.5 -0.5 1\ninit u f32[2x2] 0.5 1 1 -0.5\n"
              "y = MatMul(a, w)\nz = MatMul(b, u)\n",
              OPTIONS(.method = XCC_RANGE_MINMAX, .max_error = 0.1), &s);
-    ck_assert(node(z.q, "y")->quantized);
-    ck_assert(!node(z.q, "z")->quantized);
+    ck_assert(node(z.q, "y")->quantized && !node(z.q, "y")->weights_alone);
+    ck_assert(node(z.q, "z")->quantized && node(z.q, "z")->weights_alone);
     ck_assert_double_gt(node(z.q, "z")->harm, node(z.q, "y")->harm);
+    ck_assert_double_gt(node(z.q, "z")->harm, 10 * node(z.q, "z")->weights_harm);
     close_quantizing(&z);
 }
 END_TEST
