@@ -161,6 +161,22 @@ setTimeout(() => process.exit(7), 20);`;
     assert.equal(status, 7);
 });
 
+test('a worker that is terminated cancels its runs', () => {
+    const code = `const { once } = await import('node:events');
+const { Worker } = await import('node:worker_threads');
+const code = ${JSON.stringify(`import { parentPort } from 'node:worker_threads';
+const { Program } = await import('file://${path.join(packageDir, 'js/index.js')}');
+const program = await Program.assemble(${JSON.stringify(endless)});
+for (let i = 0; i < 2; i++)
+    program.createSession().runAsync();
+parentPort.postMessage('runs');`)};
+const worker = new Worker(new URL('data:text/javascript,' + encodeURIComponent(code)));
+await once(worker, 'message');
+process.exitCode = await worker.terminate() === 1 ? 7 : 8;`;
+    const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 30000 });
+    assert.equal(status, 7);
+});
+
 test('wrong calls of the addon are errors', async () => {
     const engine = await init(), bytes = engine.assemble(linear), program = addon.load(bytes);
     const session = addon.createSession(program, 0, 0, 0, 1, null, [], null, () => {});

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 /* ---- Callbacks ---- */
 
@@ -336,11 +337,49 @@ typedef struct background_run {
     napi_ref object; /* of the session, which must not be collected */
     napi_ref flag;   /* the array of the flag, or NULL */
     const uint32_t *monitored;
+    napi_env env;
+    uv_timer_t *timer; /* looks whether the environment ends; NULL: none */
     xcvm_run_options options;
     xcvm_status status;
     xcvm_error error;
     bool was_cancelled;
 } background_run;
+
+/* A worker that is terminated waits for its runs, before it calls the cleanup hooks of its environment. Timers of its
+ * loop go on. A property cannot be looked up any more then, although no exception is pending. */
+static void cancel_at_end(uv_timer_t *timer)
+{
+    const background_run *run = timer->data;
+    const napi_env env = run->env;
+    napi_handle_scope scope;
+    napi_value global;
+    bool has, pending = false;
+    if (napi_open_handle_scope(env, &scope) != napi_ok)
+        return;
+    if (napi_get_global(env, &global) == napi_ok && napi_has_named_property(env, global, "Object", &has) != napi_ok &&
+        napi_is_exception_pending(env, &pending) == napi_ok && !pending)
+        xcvm_session_cancel(run->session->session);
+    napi_close_handle_scope(env, scope);
+}
+
+/* Without a timer, the end of a worker waits for the run. */
+static void start_timer(napi_env env, background_run *run)
+{
+    enum { PERIOD_MS = 20 };
+    uv_loop_t *loop;
+    uv_timer_t *timer = malloc(sizeof *timer);
+    if (timer == NULL || napi_get_uv_event_loop(env, &loop) != napi_ok || uv_timer_init(loop, timer) != 0) {
+        free(timer);
+        return;
+    }
+    run->env = env;
+    run->timer = timer;
+    timer->data = run;
+    (void)uv_timer_start(timer, cancel_at_end, PERIOD_MS, PERIOD_MS);
+    uv_unref((uv_handle_t *)timer);
+}
+
+static void free_timer(uv_handle_t *timer) { free(timer); }
 
 static void execute_background(napi_env env, void *data)
 {
@@ -355,6 +394,8 @@ static void execute_background(napi_env env, void *data)
 static void destroy_background(napi_env env, background_run *run)
 {
     addon_session *s = run->session;
+    if (run->timer != NULL)
+        uv_close((uv_handle_t *)run->timer, free_timer);
     if (s != NULL) {
         web_bytes_destroy(s->printed);
         s->printed = NULL;
@@ -449,6 +490,7 @@ static napi_value run_in_background(napi_env env, napi_callback_info info)
         destroy_background(env, run);
         return NULL;
     }
+    start_timer(env, run);
     return promise;
 }
 
