@@ -15,7 +15,7 @@
     "Free($5)\nJmp(to=loop)\ndone:\nFree($4)\n"
 
 /* Steps that take longer than a run on the submitting thread may, and those of a run without end. */
-enum { LONG = 200000 };
+enum { LONG = 60000 };
 #define FOREVER INT64_MAX
 
 /* One request and what its completion told. */
@@ -209,7 +209,7 @@ static void *ask_often(void *user)
 {
     asker *t = user;
     for (int i = 0; i < 60; i++) {
-        const int64_t n = test_random_below(&t->random, 12) == 0 ? LONG / 10 : test_random_below(&t->random, 20);
+        const int64_t n = test_random_below(&t->random, 12) == 0 ? LONG / 3 : test_random_below(&t->random, 20);
         ck_assert_uint_eq(ask(t->server, n).bits, (uint64_t)n + 7);
     }
     return NULL;
