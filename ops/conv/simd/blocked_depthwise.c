@@ -8,15 +8,16 @@
 
 #include <math.h>
 
+/* Pixels accumulated together. */
+#if XCVM_LANES == 16 || defined(__aarch64__)
+#define XCVM_DEPTHWISE_RUN 8
+#else
+#define XCVM_DEPTHWISE_RUN 6
+#endif
 enum {
     BLOCK = XCVM_CHANNEL_BLOCK,
     VECTORS = XCVM_BLOCK_VECTORS,
-/* Pixels accumulated together. */
-#if XCVM_LANES == 16 || defined(__aarch64__)
-    RUN = 8,
-#else
-    RUN = 6,
-#endif
+    RUN = XCVM_DEPTHWISE_RUN,
     CLOSE = 3, /* window columns that are added row by row */
     /* Maximum floats of a ring. */
     LARGEST_RING = 4 * 1024 * 1024,
@@ -177,59 +178,81 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
     }
 }
 
-#define RUN_OF(pixels)                                                                                                 \
-    case pixels:                                                                                                       \
-        if ((pixels) <= RUN)                                                                                           \
-            sum_run(g, columns, stride, dilation, channels, once, pixels, at, z, y);                                   \
-        break;
+/* Windows that have functions of their own: W(name, condition, columns, stride, dilation, channels, once). The first
+ * one whose condition is true is used. add_close_row with 8 channels was 10 % slower. */
+#define IS(of_columns, of_stride) (dilation == 1 && columns == (of_columns) && stride == (of_stride))
+/* clang-format off */
+#if XCVM_LANES == 16
+#define WINDOWS_BY_ROW(W) W(close_fours, channels == 4 && IS(CLOSE, 1), CLOSE, 1, 1, 4, true)
+#else
+#define WINDOWS_BY_ROW(W)
+#endif
+#define WINDOWS(W)                                                                                                     \
+    WINDOWS_BY_ROW(W)                                                                                                  \
+    W(twos, channels == 2, columns, stride, dilation, 2, false)                                                        \
+    W(fours, channels == 4, columns, stride, dilation, 4, false)                                                       \
+    W(eights, channels == 8, columns, stride, dilation, 8, false)                                                      \
+    W(three, IS(3, 1), 3, 1, 1, 1, false)                                                                              \
+    W(three_strided, IS(3, 2), 3, 2, 1, 1, false)                                                                      \
+    W(five, IS(5, 1), 5, 1, 1, 1, false)                                                                               \
+    W(five_strided, IS(5, 2), 5, 2, 1, 1, false)                                                                       \
+    W(any, true, columns, stride, dilation, 1, false)
+#if XCVM_DEPTHWISE_RUN == 8
+#define RUNS(R, ...) R(1, __VA_ARGS__) R(2, __VA_ARGS__) R(3, __VA_ARGS__) R(4, __VA_ARGS__) R(5, __VA_ARGS__) \
+    R(6, __VA_ARGS__) R(7, __VA_ARGS__) R(8, __VA_ARGS__)
+#else
+#define RUNS(R, ...) R(1, __VA_ARGS__) R(2, __VA_ARGS__) R(3, __VA_ARGS__) R(4, __VA_ARGS__) R(5, __VA_ARGS__) \
+    R(6, __VA_ARGS__)
+#endif
+/* clang-format on */
 
-/* Computes pixels [first, last) of a row. */
-XCVM_INLINE void sum_row(const row_sum *g, const size_t columns, const size_t stride, const size_t dilation,
-                         const size_t channels, const bool once, size_t first, size_t last, const float *z, float *y)
-{
-    const size_t width = last - first, runs = (width + RUN - 1) / RUN;
-    for (size_t i = 0, at = first; i < runs; i++) {
-        const size_t end = first + (i + 1) * width / runs;
-        switch (end - at) {
-            RUN_OF(1)
-            RUN_OF(2)
-            RUN_OF(3)
-            RUN_OF(4)
-            RUN_OF(5)
-            RUN_OF(6)
-            RUN_OF(7)
-            RUN_OF(8)
-        default:
-            break;
-        }
-        at = end;
+/* Each run has a function for WebAssembly, whose engines compile and optimize whole functions when they are called. */
+#if defined(__wasm__)
+#define RUN_FUNCTION static __attribute__((noinline))
+#else
+#define RUN_FUNCTION XCVM_INLINE
+#endif
+#define RUN_OF(pixels, name, condition, of_columns, of_stride, of_dilation, of_channels, once)                         \
+    RUN_FUNCTION void name##_##pixels(const row_sum *g, size_t at, const float *z, float *y)                           \
+    {                                                                                                                  \
+        const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];                     \
+        (void)columns, (void)stride, (void)dilation;                                                                   \
+        sum_run(g, of_columns, of_stride, of_dilation, of_channels, once, pixels, at, z, y);                           \
     }
-}
+#define RUNS_OF(...) RUNS(RUN_OF, __VA_ARGS__)
+WINDOWS(RUNS_OF)
+
+#define RUN_CASE(pixels, name)                                                                                         \
+    case pixels:                                                                                                       \
+        name##_##pixels(g, at, z, y);                                                                                  \
+        break;
+/* Computes pixels [first, last) of a row. */
+#define ROW_OF(name, ...)                                                                                              \
+    static void name##_row(const row_sum *g, size_t first, size_t last, const float *z, float *y)                      \
+    {                                                                                                                  \
+        const size_t width = last - first, runs = (width + RUN - 1) / RUN;                                             \
+        for (size_t i = 0, at = first; i < runs; i++) {                                                                \
+            const size_t end = first + (i + 1) * width / runs;                                                         \
+            switch (end - at) {                                                                                        \
+                RUNS(RUN_CASE, name)                                                                                   \
+            default:                                                                                                   \
+                break;                                                                                                 \
+            }                                                                                                          \
+            at = end;                                                                                                  \
+        }                                                                                                              \
+    }
+WINDOWS(ROW_OF)
 
 static void sum_pixels(const row_sum *g, size_t first, size_t last, const float *z, float *y)
 {
     const size_t columns = g->columns, stride = g->c->stride[1], dilation = g->c->dilation[1];
     const size_t channels = g->c->channels;
-    const bool close = XCVM_LANES == BLOCK && columns == CLOSE && stride == 1 && dilation == 1;
-    /* With 8 channels this was 10 % slower. */
-    if (channels == 4 && close)
-        sum_row(g, CLOSE, 1, 1, 4, true, first, last, z, y);
-    else if (channels == 2)
-        sum_row(g, columns, stride, dilation, 2, false, first, last, z, y);
-    else if (channels == 4)
-        sum_row(g, columns, stride, dilation, 4, false, first, last, z, y);
-    else if (channels == 8)
-        sum_row(g, columns, stride, dilation, 8, false, first, last, z, y);
-    else if (dilation == 1 && columns == 3 && stride == 1)
-        sum_row(g, 3, 1, 1, 1, false, first, last, z, y);
-    else if (dilation == 1 && columns == 3 && stride == 2)
-        sum_row(g, 3, 2, 1, 1, false, first, last, z, y);
-    else if (dilation == 1 && columns == 5 && stride == 1)
-        sum_row(g, 5, 1, 1, 1, false, first, last, z, y);
-    else if (dilation == 1 && columns == 5 && stride == 2)
-        sum_row(g, 5, 2, 1, 1, false, first, last, z, y);
-    else
-        sum_row(g, columns, stride, dilation, 1, false, first, last, z, y);
+#define CALL_ROW(name, condition, ...)                                                                                 \
+    if (condition) {                                                                                                   \
+        name##_row(g, first, last, z, y);                                                                              \
+        return;                                                                                                        \
+    }
+    WINDOWS(CALL_ROW)
 }
 
 /* Floats of the filters of one window position and block. */
