@@ -32,7 +32,7 @@ TEST_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) git g++ clang clang-format cl
 	fonts-dejavu-core espeak-ng sox chromium nodejs $(WEB_PACKAGES)
 # Node.js from other sources has its own headers, and conflicts with Debian's.
 NODE_PACKAGES = $(if $(wildcard /usr/include/node/node_api.h),,libnode-dev)
-WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen brotli binutils $(NODE_PACKAGES)
+WEB_PACKAGES = $(BUILD_PACKAGES) clang-19 lld-19 llvm-19 libclang-rt-19-dev-wasm32 wasi-libc brotli binutils $(NODE_PACKAGES)
 DOCS_PACKAGES = doxygen python3-sphinx python3-myst-parser python3-breathe
 PICTURE_PACKAGES = chromium fonts-dejavu-core python3-onnx python3-torch python3-torchvision
 DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev lintian

@@ -1,5 +1,5 @@
 # Cross build for WebAssembly (wasm32-wasi) with Debian's clang, lld and wasi-libc: cmake --preset web.
-# Packages: clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc binaryen. scripts/web.sh fetches the sources of protobuf-c.
+# Packages: clang-19 lld-19 libclang-rt-19-dev-wasm32 llvm-19 wasi-libc. scripts/web.sh fetches the sources of protobuf-c.
 # CMake has no platform for WASI; Generic is one without shared libraries.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)

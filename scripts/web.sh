@@ -4,7 +4,7 @@
 # Needs the packages of WEB_PACKAGES in the Makefile; `make web` installs them.
 set -eu
 cd "$(dirname "$0")/.."
-for tool in clang-19 wasm-ld-19 wasm-opt brotli; do
+for tool in clang-19 wasm-ld-19 llvm-ar-19 brotli; do
     command -v "$tool" >/dev/null 2>&1 || { echo "there is no $tool; run make web, which installs it" >&2; exit 1; }
 done
 scripts/debian-source.sh protobuf-c 1.4.1
