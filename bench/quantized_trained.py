@@ -587,7 +587,7 @@ CASES = [
     Case("gear", "class", human("gear"), face_crops(198, unit), same(top)),
     Case("faceres", "gender, age to 2 years", human("faceres"), face_crops(224, batched), judge_people, bound=MEAN_ERROR),
     Case("facemesh", "points to 2 of 192 pixels", human("facemesh"), face_crops(192, unit), points(mesh, 2), bound=MEAN_ERROR),
-    Case("movenet", "key points", human("movenet-lightning"), picture_crops(192, 100, 120, lambda x: x[None].astype(np.int32)), detections(keypoints, keypoints_fit), bound="--max-mean-error 0.005"),
+    Case("movenet", "key points", human("movenet-lightning"), picture_crops(192, 100, 120, lambda x: x[None].astype(np.int32)), detections(keypoints, keypoints_fit), bound=MEAN_ERROR),
     Case("selfie", "pixels of people", human("selfie"), picture_crops(256, 100, 60, unit), pixels, bound=MEAN_ERROR),
     Case("nsfw_mobilenet_v2", "class", nsfw("mobilenet_v2"), picture_crops(224, 100, 120, unit), same(top), bound="--min-agreement 0.995"),
     Case("nsfw_mobilenet_v2_mid", "class", nsfw("mobilenet_v2_mid"), picture_crops(224, 100, 120, unit), same(top)),
@@ -650,8 +650,10 @@ def measure(work, case, extra):
     agreed, of = (case.judge or same(decide))(right, given)
     nodes = re.search(r"^nodes (\d+) of (\d+) quantized", report, re.M)
     kept = re.search(r"(\d+) kept in float for the bounds", report)
+    weights = re.search(r"(\d+) of these by their weights alone", report)
+    weights = int(weights.group(1)) if weights else 0
     sizes = [os.path.getsize(network.path), os.path.getsize(f"{work.folder}/{case.name}.q.onnx")]
-    return {"name": case.name, "what": case.what.replace(" ", "_"), "nodes": nodes.group(1), "all": nodes.group(2), "kept": kept.group(1) if kept else "0",
+    return {"name": case.name, "what": case.what.replace(" ", "_"), "nodes": str(int(nodes.group(1)) - weights), "all": nodes.group(2), "weights": str(weights), "kept": kept.group(1) if kept else "0",
             "agreed": str(agreed), "of": str(of), "float": f"{accuracy[0]:.4f}" if accuracy else "-", "int8": f"{accuracy[1]:.4f}" if accuracy else "-",
             "before": str(sizes[0]), "after": str(sizes[1]), "seconds": f"{seconds:.1f}", "options": "_".join(extra) or "defaults"}
 
@@ -670,13 +672,13 @@ def percent(part, whole):
 
 def table(path):
     """Markdown of the lines of results."""
-    print("| network | judged by | options | nodes as integers | kept in float | same decision as float | accuracy: float | int8 | size of the file | quantized in |")
-    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| network | judged by | options | nodes as integers | weights alone | kept in float | same decision as float | accuracy: float | int8 | size of the file | quantized in |")
+    print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     with open(path, encoding="utf-8") as file:
         for text in file:
             line = dict(part.split("=", 1) for part in text.split() if "=" in part)
             if "refused" in line:
-                print(f'| {line["name"]} | {line["what"].replace("_", " ")} | `{line["refused"].replace("_", " ")}` | refused | | | | | | |')
+                print(f'| {line["name"]} | {line["what"].replace("_", " ")} | `{line["refused"].replace("_", " ")}` | refused | | | | | | | |')
             if "agreed" not in line:
                 continue
             accuracy = [percent(line[side], 1) if line[side] != "-" else "" for side in ("float", "int8")]
@@ -684,7 +686,7 @@ def table(path):
             agreed = agreed if reaches(line) else f"**{agreed}**"
             options = line["options"].replace("_", " ")
             print(f'| {line["name"]} | {line["what"].replace("_", " ")} | {options if options == "defaults" else f"`{options}`"} | {line["nodes"]} of {line["all"]} | '
-                  f'{line["kept"]} | {agreed} of {line["of"]} | {accuracy[0]} | {accuracy[1]} | {percent(line["after"], line["before"])} | {float(line["seconds"]):.0f} s |')
+                  f'{line.get("weights", "0")} | {line["kept"]} | {agreed} of {line["of"]} | {accuracy[0]} | {accuracy[1]} | {percent(line["after"], line["before"])} | {float(line["seconds"]):.0f} s |')
 
 
 def main():
