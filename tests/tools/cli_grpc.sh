@@ -60,7 +60,7 @@ stop INT
 
 # Clients that misbehave do not disturb others.
 start doubles.xcvm bytes.xcvm --grpc 127.0.0.1:0
-check /usr/bin/python3 "$folder/grpc_hostile.py" "$address" http messages flow_control streams floods headers leaves
+check /usr/bin/python3 "$folder/grpc_hostile.py" "$address" http messages flow_control slow unanswered streams floods headers leaves
 idle() { test "$(curl --silent --max-time 20 "http://$rest/v2/models/bytes/stats" | grep -c '"waiting":0,"running":0')" = 1; }
 eventually idle
 stop

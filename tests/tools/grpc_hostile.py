@@ -259,6 +259,44 @@ def case_flow_control():
             ended.add(frame.stream_id)
 
 
+def case_slow():
+    """A client that sends a byte at a time, and one that opens its window in small steps: others are served meanwhile."""
+    c = Connection({SettingsFrame.INITIAL_WINDOW_SIZE: 0})
+    whole = HeadersFrame(1, c.encoder.encode(headers()), flags=["END_HEADERS"]).serialize()
+    whole += DataFrame(1, request(), flags=["END_STREAM"]).serialize()
+    for i, byte in enumerate(whole):
+        check(c.write(bytes([byte])), "the connection of a slow sender is closed")
+        if i % 50 == 0:
+            good()
+    c.greet()
+    c.write(WindowUpdateFrame(1, window_increment=1).serialize() * 1000)
+    check(c.status(1)[0] == 0, "a window of single bytes")
+    # Updates of the connection's window have no answer and cost nothing; too many of them are no error.
+    check(c.write(WindowUpdateFrame(0, window_increment=1).serialize() * 20000), "window updates")
+    c.open(3)
+    c.write(WindowUpdateFrame(3, window_increment=1000).serialize())
+    c.send(3, request(), end=True)
+    check(c.status(3)[0] == 0, "after window updates")
+
+
+def case_unanswered():
+    """A client that resets its calls while they run, or never sends the message: the others are served."""
+    held = [Connection() for _ in range(5)]
+    for c in held:
+        for stream in range(1, 101, 2):
+            c.open(stream)
+            c.send(stream, request()[:-1] if stream % 4 == 1 else request(), end=stream % 4 == 3)
+    good()
+    for c in held:
+        for stream in range(1, 101, 2):
+            c.write(RstStreamFrame(stream, error_code=8).serialize())
+    good()
+    for c in held:
+        c.open(101)
+        c.send(101, request(), end=True)
+        check(c.status(101)[0] == 0, "a call after resets")
+
+
 def case_streams():
     """Many streams, half-open ones, and streams in wrong states."""
     c = Connection()
