@@ -129,27 +129,29 @@ outputs() {
     step 'REST: answers by the OpenAPI description, in Prism' tests/openapi/run.sh build/release
     step 'web: npm package in Node and Chromium' tests/web/run.sh
 }
-lanes operators models
-# The first two wait more than they compute.
+# Reads sources, and the release build.
 sources() {
     step 'lint' scripts/lint.py build/release base formats ops proto vm compiler train tape server tools examples
+    step 'public headers alone, as C and C++' header_alone
+    step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
+    step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
+    step 'public functions of the tape check what they are called on' scripts/entries.sh
+    step 'generated pages are up to date' scripts/generated.sh build/release --check
+    step 'prose: sentences of headers and pages' scripts/prose.py --docs include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md
+    step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
+    step 'layers: what directories include and use' scripts/layers.sh build/release
+    step 'packages: versions, needs and symbols' scripts/debian.sh check build/release
+    step 'lengths: of functions and files' scripts/lengths.sh
+    step 'subjects of commits' scripts/subjects.sh
+    step 'spelling: American, by codespell' scripts/spelling.sh
+    step 'words: none of scripts/words.txt' scripts/words.sh
+    step 'format' format
 }
 step 'demo' examples/digits/demo.sh build/release demo
-lanes python_package outputs sources
-step 'public headers alone, as C and C++' header_alone
-step 'comments and blank lines of headers: at most 45 %' scripts/comments.sh
-step 'exported symbols are the headers, each with a use' scripts/symbols.sh build/release
-step 'public functions of the tape check what they are called on' scripts/entries.sh
-step 'generated pages are up to date' scripts/generated.sh build/release --check
-step 'prose: sentences of headers and pages' scripts/prose.py --docs include/xcvm/*.h README.md CONTRIBUTING.md SECURITY.md
-step 'random cases, benchmarks and gradient fragments are complete' scripts/uncovered.py
-step 'layers: what directories include and use' scripts/layers.sh build/release
-step 'packages: versions, needs and symbols' scripts/debian.sh check build/release
-step 'lengths: of functions and files' scripts/lengths.sh
-step 'subjects of commits' scripts/subjects.sh
-step 'spelling: American, by codespell' scripts/spelling.sh
-step 'words: none of scripts/words.txt' scripts/words.sh
-step 'format' format
+# Of about the same processor time. Three lanes for two processors: some steps wait more than they compute.
+operators_and_python() { operators; python_package; }
+models_and_sources() { models; sources; }
+lanes operators_and_python outputs models_and_sources
 
 count() { grep -cx "$1" "$logs/results"; }
 passed=$(count ok) failed=$(count FAILED) skipped=$(count skipped)
