@@ -16,8 +16,8 @@
 /* So is one that needs longer for the handshake of TLS. */
 #define HANDSHAKE_NS UINT64_C(10000000000)
 
-/* Other connections wait at most so long until the last run of a turn begins, also if a client sends many requests at
- * once. */
+/* The last run of a turn begins this long after the first at most, so that a client that sends many requests at once
+ * does not hold up other connections. */
 #define RUN_HERE_NS UINT64_C(200000)
 
 static const xcvm_allocator *allocator_of(const xcs_connection *c) { return &c->loop->http->allocator; }

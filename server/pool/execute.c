@@ -223,13 +223,13 @@ static void leave_list_locked(const xcs_run *run)
 }
 
 /* After a run that was given up, a worker runs the request, from the beginning: a run without success changes nothing.
- * Unless the request was cancelled meanwhile. */
+ * A request that was cancelled meanwhile is not handed over, nor one of a server that is being destroyed. */
 static void hand_over(xcs_run *run, xcs_request *request)
 {
     xcs_model *model = run->model;
     xcs_server *server = model->server;
     pthread_mutex_lock(&server->mutex);
-    run->given_up = !is_cancelled(run);
+    run->given_up = !is_cancelled(run) && !server->destroying;
     /* So that the next requests go to workers. */
     add_to_average(&model->average_ns, GIVE_UP_NS);
     if (run->given_up) {

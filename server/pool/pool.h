@@ -119,6 +119,7 @@ struct xcs_server {
     size_t thread_count, wanted_threads;
     bool has_timer;
     bool draining, stopping;
+    bool destroying;    /* xcs_server_destroy cancels what waits and runs */
     xcs_entry *entries; /* sorted by name and version */
     xcs_model *models;  /* all that have not been destroyed */
     xcs_run *runs;

@@ -231,6 +231,7 @@ void xcs_server_destroy(xcs_server *server)
         return;
     pthread_mutex_lock(&server->mutex);
     server->draining = true;
+    server->destroying = true;
     pthread_mutex_unlock(&server->mutex);
     cancel_waiting(server);
     cancel_running(server);

@@ -105,6 +105,10 @@ typedef struct lookup {
 static const struct addrinfo by_name = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV},
                              by_number = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
 
+/* Lookups that a resolver which hangs may leave behind. Each holds a thread. */
+enum { MOST_PENDING = 4 };
+static int pending_lookups; /* atomic */
+
 static void release_lookup(lookup *l)
 {
     if (__atomic_sub_fetch(&l->references, 1, __ATOMIC_ACQ_REL) != 0)
@@ -123,6 +127,7 @@ static void *look_up(void *argument)
         __atomic_store_n(&l->found, found, __ATOMIC_RELEASE);
     (void)eventfd_write(l->done, 1);
     release_lookup(l);
+    __atomic_sub_fetch(&pending_lookups, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
@@ -130,8 +135,10 @@ static bool start_lookup(lookup *l)
 {
     pthread_t thread;
     __atomic_store_n(&l->references, 2, __ATOMIC_RELAXED);
-    if (pthread_create(&thread, NULL, look_up, l) == 0)
+    if (__atomic_add_fetch(&pending_lookups, 1, __ATOMIC_RELAXED) <= MOST_PENDING &&
+        pthread_create(&thread, NULL, look_up, l) == 0)
         return pthread_detach(thread) == 0;
+    __atomic_sub_fetch(&pending_lookups, 1, __ATOMIC_RELAXED);
     l->references = 1;
     return false;
 }

@@ -190,6 +190,15 @@ static UNUSED xcs_statistics statistics_of(xcs_server *server, const char *name)
     return found.info.statistics;
 }
 
+/* The statistics when nothing runs any more, which is shortly after the last completion. */
+static UNUSED xcs_statistics last_statistics_of(xcs_server *server, const char *name)
+{
+    xcs_statistics s = statistics_of(server, name);
+    for (; s.waiting + s.running > 0; s = statistics_of(server, name))
+        usleep(200);
+    return s;
+}
+
 /* Occupies a worker until the request is cancelled. */
 static UNUSED xcs_request *occupy(xcs_server *server, tagged *user)
 {

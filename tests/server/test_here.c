@@ -83,15 +83,6 @@ static answer ask(xcs_server *server, int64_t n)
     return a;
 }
 
-/* The statistics when nothing runs any more, which is shortly after the last completion. */
-static xcs_statistics last_statistics(xcs_server *server)
-{
-    xcs_statistics s = statistics_of(server, "model");
-    for (; s.waiting + s.running > 0; s = statistics_of(server, "model"))
-        usleep(200);
-    return s;
-}
-
 /* Runs until short runs are done here, which a busy machine may delay. Returns the number of runs. */
 static size_t run_until_here(xcs_server *server)
 {
@@ -113,7 +104,7 @@ START_TEST(long_runs_go_to_a_worker)
         ck_assert_uint_eq(a.bits, LONG + 7 + (uint64_t)i); /* with the state that no run has changed */
         ck_assert_uint_eq(ask(server, 2).bits, 9);
     }
-    const xcs_statistics s = last_statistics(server);
+    const xcs_statistics s = last_statistics_of(server, "model");
     ck_assert_uint_eq(s.executions, s.succeeded);
     ck_assert_uint_eq(s.failed + s.refused + s.timed_out + s.cancelled, 0);
     ck_assert(xcs_server_drain(server, 0));
@@ -171,7 +162,7 @@ START_TEST(deadlines_and_cancellation)
         ck_assert_int_eq(a.reason, XCS_CANCELLED);
         xcs_request_release(request);
     }
-    const xcs_statistics s = last_statistics(server);
+    const xcs_statistics s = last_statistics_of(server, "model");
     ck_assert_uint_eq(s.timed_out, 4);
     ck_assert_uint_eq(s.cancelled, 3);
     /* A request that is left at the end. */
@@ -228,7 +219,7 @@ START_TEST(many_threads)
     }
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(handles[i], NULL);
-    const xcs_statistics s = last_statistics(server);
+    const xcs_statistics s = last_statistics_of(server, "model");
     ck_assert_uint_eq(s.succeeded, THREADS * 60);
     ck_assert_uint_eq(s.executions, THREADS * 60);
     xcs_server_destroy(server);
