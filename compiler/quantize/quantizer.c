@@ -357,11 +357,13 @@ static xcvm_status report_nodes(quantizer *q)
         const xcc_quant_node *first = n;
         while (first->epilogue_of != XCC_NO_NODE)
             first = &q->nodes[first->epilogue_of];
+        const bool in_floats = first != n && first->quantized && first->level == XCC_LEVEL_WEIGHTS;
         const char *reason = n->rule == NULL ? "the operator cannot be quantized"
+                             : in_floats     ? "the node before it computes in floats"
                              : first != n    ? first->quantized ? "merged into the node before it" : first->reason
                              : n->rule->kind == XCC_QUANT_RECURRENT && n->quantized && !q->dynamic ? "its weights alone"
                                                                                                    : n->reason;
-        report_node(q, n, first->quantized, reason);
+        report_node(q, n, first->quantized && !in_floats, reason);
     }
     for (size_t i = 0; i < q->body_node_count; i++) {
         const xcc_quant_node *n = &q->body_nodes[i];

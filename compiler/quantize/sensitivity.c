@@ -315,7 +315,7 @@ static xcvm_status refuse_bounds(const search *s)
               q->o.min_agreement, name, type, s->agreement);
 }
 
-/* Gives nodes that are less exact than `level` that level, the least harmful of the first `count` nodes first, if the
+/* Gives nodes that are more exact than `level` that level, the least harmful of the first `count` nodes first, if the
  * bounds still hold. *any: some node is quantized. */
 static xcvm_status lower(search *s, size_t count, xcc_quant_level level, bool *any)
 {
@@ -326,7 +326,8 @@ static xcvm_status lower(search *s, size_t count, xcc_quant_level level, bool *a
         xcc_quant_node *n = s->ranked[i - 1].node;
         const xcc_quant_level before = n->level;
         bool kept;
-        set_level(s, i - 1, level);
+        if (before > level)
+            set_level(s, i - 1, level);
         if (n->level == before)
             continue;
         xcc_quant_progress(s->q, "return nodes to integers", 1 - (double)i / (double)s->count);
@@ -424,9 +425,8 @@ static double excess_of(const quantizer *q, const xcc_quant_tensor *t)
     return fmax(above, below) / (t->seen->greatest - t->seen->least);
 }
 
-/* A bound of the greatest error allows no clipping. Held-out batches show whether ranges need extrapolation. Nor does a
- * bound of the mean error clip: what a range does not contain is rare in data like those of the calibration, and less
- * so in others. */
+/* A bound of an error allows no clipping: inputs of other sources leave the calibrated ranges more often than the
+ * held-out batches, which resemble those of the calibration. These show whether ranges need extrapolation. */
 static xcvm_status choose_method(search *s)
 {
     quantizer *q = s->q;
