@@ -377,12 +377,11 @@ static xcvm_status write_external(xcc_onnx_writer *w, external *e, Onnx__TensorP
     return XCVM_OK;
 }
 
+/* Literals stay in the model, since few tools read a tensor of a node from another file. */
 static xcvm_status write_all_external(xcc_onnx_writer *w, external *e)
 {
     for (size_t i = 0; i < w->initializer_count; i++)
         XCVM_TRY(write_external(w, e, w->initializers[i]));
-    for (size_t i = 0; i < w->literals.count; i++)
-        XCVM_TRY(write_external(w, e, w->literals.at[i]->attribute[0]->t));
     return XCVM_OK;
 }
 

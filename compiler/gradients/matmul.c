@@ -94,7 +94,8 @@ static xcc_value *chessboard(xcc_vjp *d, xcc_value *like, int64_t n)
     for (int64_t i = 0; signs != NULL && i < n * n; i++)
         signs[i] = (i / n + i % n) % 2 == 0 ? 1 : -1;
     xcc_value *board =
-        signs == NULL ? NULL : xcc_constant(d->b->graph, NULL, XCVM_F64, 2, (const int64_t[]){n, n}, signs, true);
+        signs == NULL ? NULL
+                      : xcc_literal(xcc_constant(d->b->graph, NULL, XCVM_F64, 2, (const int64_t[]){n, n}, signs, true));
     return xcc_build_cast(d->b, board, (xcvm_dtype)like->type.dtype);
 }
 

@@ -118,7 +118,8 @@ static trace_operand *find_operand(const tape_trace *k, const tape_variable *v)
 static xcc_value *add_constant(tape_trace *k, tape_variable *v)
 {
     const xcvm_value *type = &v->value.type;
-    v->built = xcc_constant(k->module.graph, NULL, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data, false);
+    v->built = xcc_literal(
+        xcc_constant(k->module.graph, NULL, (xcvm_dtype)type->dtype, type->rank, type->dims, type->data, false));
     return v->built;
 }
 

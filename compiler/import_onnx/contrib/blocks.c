@@ -263,7 +263,7 @@ xcvm_status xcc_lower_contrib_mat_mul_bnb4(xcc_lowering *n)
         xcc_value *pads = XCC_BUILD_INTS(&n->b, 0, blocks * block - count);
         codes = xcc_build_binary(&n->b, XCVM_OP_Pad, codes, pads);
     }
-    xcc_value *table = xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &entries, tables[type], false);
+    xcc_value *table = xcc_literal(xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &entries, tables[type], false));
     table = xcc_build_cast(&n->b, table, (xcvm_dtype)n->inputs[2]->type.dtype);
     xcc_value *values =
         xcc_build_reshape(&n->b, xcc_build_gather(&n->b, table, codes, 0), XCC_BUILD_INTS(&n->b, blocks, block));

@@ -211,7 +211,7 @@ xcvm_status xcc_lower_contrib_nchwc_upsample(xcc_lowering *n)
                "attribute 'coordinate_transformation_mode' is '%.40s', one of asymmetric, align_corners, half_pixel is "
                "expected",
                coordinate.at);
-    xcc_value *factor = xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &four, factors, false);
+    xcc_value *factor = xcc_literal(xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &four, factors, false));
     if (factor == NULL)
         return xcc_failure(n);
     xcvm_Resize_args args;

@@ -240,7 +240,7 @@ xcvm_status xcc_lower_contrib_irfft(xcc_lowering *n)
     xcc_value *x = n->inputs[0], *mirror = xcc_build_slice(&n->b, x, rank - 2, half - 2, 0, -1);
     float signs[2] = {1, -1};
     const int64_t two = 2;
-    xcc_value *sign = xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &two, signs, false);
+    xcc_value *sign = xcc_literal(xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &two, signs, false));
     if (sign == NULL)
         return xcc_failure(n);
     mirror = xcc_build_mul(&n->b, mirror, xcc_build_cast(&n->b, sign, (xcvm_dtype)x->type.dtype));

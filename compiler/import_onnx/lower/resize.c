@@ -14,7 +14,7 @@ static xcc_value *resample(xcc_lowering *n, xcc_value *x, xcc_value *scales, int
 static xcc_value *scale_list(xcc_lowering *n, size_t count, const float *scales)
 {
     const int64_t dim = (int64_t)count;
-    return xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &dim, scales, false);
+    return xcc_literal(xcc_constant(n->b.graph, NULL, XCVM_F32, 1, &dim, scales, false));
 }
 
 /* Nearest samples are rounded down where the tensor grows and up where it shrinks. */

@@ -254,7 +254,8 @@ static xcvm_status read_list(xcc_lowering *n, const char *const names[4], xcc_va
                "exactly one of the attributes '%s', '%s', '%s' and '%s' must be given", names[0], names[1], names[2],
                names[3]);
     if (given)
-        *list = xcc_constant(n->b.graph, NULL, tensor.dtype, 1, &(int64_t){(int64_t)tensor.count}, tensor.data, true);
+        *list = xcc_literal(
+            xcc_constant(n->b.graph, NULL, tensor.dtype, 1, &(int64_t){(int64_t)tensor.count}, tensor.data, true));
     else if (texts.count > 0)
         *list = xcc_build_strings(&n->b, 1, texts.count, texts.at);
     else if (ints.count > 0)
@@ -281,7 +282,7 @@ static xcvm_status read_default(xcc_lowering *n, xcvm_dtype dtype, xcc_value **o
         XCVM_CHECK(n->m->error, tensor.count == 1 && tensor.dtype == dtype, INVALID_MODEL,
                    "attribute 'default_tensor' has %zu elements of %s, one of %s is needed", tensor.count,
                    xcvm_dtype_name(tensor.dtype), xcvm_dtype_name(dtype));
-        *otherwise = xcc_constant(n->b.graph, NULL, dtype, 0, NULL, tensor.data, true);
+        *otherwise = xcc_literal(xcc_constant(n->b.graph, NULL, dtype, 0, NULL, tensor.data, true));
     } else if (dtype == XCVM_STRING) {
         *otherwise = xcc_build_strings(&n->b, 0, 1, &text);
     } else if (xcvm_dtype_is_float(dtype)) {
