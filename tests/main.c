@@ -33,6 +33,7 @@ void __wrap__mark_point(const char *file, int line)
     __real__mark_point(file, line);
 }
 
+#ifndef XCVM_SANITIZED
 /* The process ends in any case, so that writing in a signal handler can make nothing worse. */
 static void write_last_place(int signal_number)
 {
@@ -41,16 +42,17 @@ static void write_last_place(int signal_number)
     raise(signal_number);
 }
 
-/* Sanitizers report what a signal means themselves. */
 static void catch_crashes(void)
 {
-#ifndef XCVM_SANITIZED
     const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     struct sigaction action = {.sa_handler = write_last_place, .sa_flags = (int)SA_RESETHAND};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaction(signals[i], &action, NULL);
-#endif
 }
+#else
+/* Sanitizers report what a signal means themselves. */
+static void catch_crashes(void) {}
+#endif
 
 static const test_suite *find(const char *name)
 {
