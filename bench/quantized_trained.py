@@ -589,7 +589,7 @@ CASES = [
     Case("facemesh", "points to 2 of 192 pixels", human("facemesh"), face_crops(192, unit), points(mesh, 2), bound=MEAN_ERROR),
     Case("movenet", "key points", human("movenet-lightning"), picture_crops(192, 100, 120, lambda x: x[None].astype(np.int32)), detections(keypoints, keypoints_fit), bound=MEAN_ERROR),
     Case("selfie", "pixels of people", human("selfie"), picture_crops(256, 100, 60, unit), pixels, bound=MEAN_ERROR),
-    Case("nsfw_mobilenet_v2", "class", nsfw("mobilenet_v2"), picture_crops(224, 100, 120, unit), same(top), bound="--min-agreement 0.995"),
+    Case("nsfw_mobilenet_v2", "class", nsfw("mobilenet_v2"), picture_crops(224, 100, 120, unit), same(top), bound="--min-agreement 0.998"),
     Case("nsfw_mobilenet_v2_mid", "class", nsfw("mobilenet_v2_mid"), picture_crops(224, 100, 120, unit), same(top)),
     Case("nsfw_inception_v3", "class", nsfw("inception_v3"), picture_crops(299, 60, 60, unit), same(top)),
     Case("mlsd_320_tiny", "lines found", npm(f"{MLSD}/mlsd_320x320_tiny.onnx"), line_pictures(320), detections(segments, segments_fit), judged=30, bound=MEAN_ERROR),
@@ -600,7 +600,7 @@ CASES = [
          label=lambda _: top, short=True),
     Case("ppocr_recognition", "text", npm(f"{OCR}/ch_PP-OCRv4_rec_infer.onnx"), lines_of_text((1, 4), 48, 320, False, 150), None, label=read_text),
     Case("ppocr_detection", "boxes of text", npm(f"{OCR}/ch_PP-OCRv4_det_infer.onnx"), pages, detections(text_boxes, boxes_fit), judged=40, bound=MEAN_ERROR),
-    Case("detypify", "symbol", npm("detypify-service/train/model.onnx"), symbols, same(top)),
+    Case("detypify", "symbol", npm("detypify-service/train/model.onnx"), symbols, same(top), bound="--min-agreement 0.995"),
     Case("silero", "voice or not", npm("@ricky0123/vad-web/dist/silero_vad_legacy.onnx"), voice, same(above_half), judged=500),
     *[Case(name[:-5], "wake word or not", npm(f"{WAKES}/{name}.onnx"), wake_inputs, same(above_half), short=name.startswith("alexa"), judged=600) for name in WAKE],
 ]

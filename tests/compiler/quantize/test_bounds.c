@@ -261,7 +261,10 @@ START_TEST(weights_alone)
     xcc_quantizer_report report = {.size = sizeof report};
     test_bytes written = {0};
     xcvm_error error = {0};
-    quantize(&z, text, OPTIONS(.held_out = 0.5, .method = XCC_RANGE_MINMAX, .max_mean_error = 0.005, .form = _i), &s);
+    quantize(
+        &z, text,
+        OPTIONS(.held_out = 0.5, .method = XCC_RANGE_MINMAX, .max_mean_error = 0.005, .form = (xcc_quantize_form)_i),
+        &s);
     xcc_quantizer_get_report(z.q, &report);
     const xcc_quantizer_node_info *y = node(z.q, "y"), *k = node(z.q, "k");
     ck_assert_uint_eq(report.kept_nodes, 0);
