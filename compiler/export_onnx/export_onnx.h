@@ -43,8 +43,8 @@ xcvm_status xcc_onnx_refuse(xcc_onnx_writer *w, const char *format, ...) __attri
  * and `inputs`. */
 Onnx__NodeProto *xcc_onnx_node(xcc_onnx_writer *w, xcc_onnx_nodes *nodes, const char *operator_name, size_t inputs,
                                size_t outputs, size_t attributes);
-/* The name of a value, "" for none; constants become initializers, or
- * nodes if they are literals of floats. NULL with the module's error set. */
+/* The name of a value, "" for none. Constants become initializers, or nodes if they are literals of floats. NULL with
+ * the module's error set. */
 char *xcc_onnx_name(xcc_onnx_writer *w, const xcc_value *v);
 /* A name that no value has. */
 char *xcc_onnx_new_name(xcc_onnx_writer *w);
