@@ -70,7 +70,7 @@ out_like '^/[^ ]+ +(Conv|Gemm) +all +[0-9.e-]+ +[0-9.e-]+ '
 run quantize "$model" -d "$digits/digits.npz" -i 'image=images*1/16' --max-mean-error 0.00001 -o bounded.onnx
 code 0
 out_like '^nodes [0-9]+ of 11 quantized, [1-9] of these by their weights alone, [0-9]+ kept in float for the bounds'
-out_line 'those by their weights alone are as small as integers, and as fast as floats'
+out_line 'those by their weights alone compute in floats, with weights of 8 bits'
 out_like '^/[^ ]+ +(Conv|Gemm) +activations +[0-9.e-]+ +[0-9.e-]+ '
 out_has 'ranges by --method minmax, because a bound of the error did not hold with mse'
 check test "$(stat -c %s bounded.onnx)" -lt "$(($(stat -c %s "$model") / 2))"

@@ -433,7 +433,7 @@ const struct command command_quantize = {
         "bound. "
         "A classifier needs --min-agreement 0.99. For a detector, give --max-mean-error with half of the mean error in "
         "the first table, and halve it until the decisions are right. Nodes that break a bound compute in floats, with "
-        "weights of 8 bits where these suffice: they are as small as integers, and as fast as floats.\n\n"
+        "weights of 8 bits where these suffice, which take a quarter of the space.\n\n"
         "BatchNormalization is merged into convolutions first, and Relu and Clip become ends of ranges.",
     .groups = groups,
     .group_count = COUNT_OF(groups),

@@ -239,7 +239,7 @@ void quantize_report_print(const xcc_quantizer *quantizer, const xcc_quantizer_o
         printf("looked for these in %.1f s: %zu nodes judged by themselves, %zu models by all batches\n",
                (double)report.search_ns / 1e9, report.judged_nodes, report.tried_models);
     if (report.weights_alone_nodes > 0)
-        printf("those by their weights alone are as small as integers, and as fast as floats\n");
+        printf("those by their weights alone compute in floats, with weights of 8 bits\n");
     if (report.measured_only)
         printf(
             "the bounds hold for the measured inputs, but not for the predicted limits of others; more held-out inputs "
