@@ -40,7 +40,8 @@ def _lines_of(function: types.FunctionType) -> list[str]:
     """
     file = function.__code__.co_filename
     # A lazy entry of the cache has no lines yet: it is one function.
-    if len(linecache.cache.get(file, (None,))) == 1:
+    entry = linecache.cache.get(file)
+    if not isinstance(entry, tuple) or len(entry) == 1:
         for path in [file] if os.path.isabs(file) else [file, *(os.path.join(folder, file) for folder in sys.path if isinstance(folder, str))]:
             try:
                 about = os.stat(path)
