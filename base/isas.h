@@ -4,13 +4,17 @@
  *   ISA(of, kind, suffix, name, CPU test, compiler flags ..., or NULL)
  *
  * The BASELINE of a processor family needs no flags. Each EXTENSION includes those before it, and its functions are
- * compiled with XCVM_ISA defined as its suffix. `of` is passed through. */
+ * compiled with XCVM_ISA defined as its suffix. `of` is passed through. XCVM_BASELINE_ONLY, an option of CMake, leaves
+ * the extensions out. */
 #ifndef XCVM_BASE_ISAS_H
 #define XCVM_BASE_ISAS_H
 
 /* clang-format off */
+#define XCVM_BASELINE_x86_64(ISA, of) \
+    ISA(of, BASELINE, , "x86-64", 1, NULL)
+
 #define XCVM_ISAS_x86_64(ISA, of) \
-    ISA(of, BASELINE, , "x86-64", 1, NULL) \
+    XCVM_BASELINE_x86_64(ISA, of) \
     ISA(of, EXTENSION, _v3, "x86-64-v3", XCVM_CPU_HAS("avx2") && XCVM_CPU_HAS("fma") && XCVM_CPU_HAS("bmi2"), "-march=x86-64-v3") \
     ISA(of, EXTENSION, _v4, "x86-64-v4", XCVM_CPU_HAS("avx512f") && XCVM_CPU_HAS("avx512bw") && XCVM_CPU_HAS("avx512cd") && XCVM_CPU_HAS("avx512dq") && XCVM_CPU_HAS("avx512vl"), "-march=x86-64-v4", "-mprefer-vector-width=512")
 
@@ -24,7 +28,9 @@
 
 /* The instruction sets of all families, and those of the family that this code is compiled for. */
 #define XCVM_ALL_ISAS(ISA, of) XCVM_ISAS_x86_64(ISA, of) XCVM_ISAS_aarch64(ISA, of) XCVM_ISAS_other(ISA, of)
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(XCVM_BASELINE_ONLY)
+#define XCVM_ISAS XCVM_BASELINE_x86_64
+#elif defined(__x86_64__)
 #define XCVM_ISAS XCVM_ISAS_x86_64
 #elif defined(__aarch64__)
 #define XCVM_ISAS XCVM_ISAS_aarch64
