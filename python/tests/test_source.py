@@ -416,6 +416,21 @@ class Errors(unittest.TestCase):
         self.assertEqual(len(set(runs)), 1, runs)
 
 
+class Alternatives(Case):
+    def test_a_value_of_a_loop_has_a_bound(self):
+        """Compilation took time with the fourth power of what a value of a loop can be, and no limit held for chains."""
+        for count in (20, 30):
+            ways = "".join(f"        if n == {i}:\n            text = '{i}'\n" for i in range(count))
+            source = f"def f(x, n: int):\n    text = None\n    while n > 0:\n{ways}        n = n - 7\n    return x * 2 if text == '12' else x\n"
+            with tempfile.TemporaryDirectory() as folder, self.subTest(count):
+                function = random_programs.load(source, folder, count)
+                if count == 20:
+                    self.check(function, [(np.ones(3, np.float32), n) for n in (0, 12, 13, 19)])
+                else:
+                    with self.assertRaisesRegex(xcvm.SourceErrors, "can be too many different things, more than 24"):
+                        xcvm.compile(function, np.ones(3, np.float32), 1)
+
+
 class RandomPrograms(unittest.TestCase):
     def test_choices_of_a_loop_have_a_bound(self):
         """A program whose compilation took minutes, since what its loop creates had hundreds of choices."""

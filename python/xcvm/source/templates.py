@@ -121,7 +121,7 @@ class Unjoinable(Template):
 
 RANK = {"bool": 0, "int": 1, "float": 2}
 CATEGORY = {"bool": 0, **dict.fromkeys(["u8", "i8", "u16", "i16", "i32", "i64", "u32", "u64"], 1), **dict.fromkeys(["f16", "bf16", "f32", "f64"], 2)}
-MOST_ALTERNATIVES = 12
+MOST_ALTERNATIVES = 24
 
 
 def number_kind(value: Any) -> str:
@@ -231,6 +231,12 @@ def structure(template: Template) -> Template:
     return template
 
 
+def _either(a: Template, b: Template) -> Template:
+    if _alternatives(a) + _alternatives(b) > MOST_ALTERNATIVES:
+        return Unjoinable(f"the value can be too many different things, more than {MOST_ALTERNATIVES}")
+    return Either(a, b)
+
+
 class Widener:
     """Joins templates. `dummy` lets a missing value be anything; `choices` keeps the sets of small integers.
 
@@ -288,10 +294,9 @@ class Widener:
             yes = self.joined(a.yes, b)
             if yes is not None:
                 return Either(yes, a.no)
-            return Either(a.yes, self.widen(a.no, b))
-        if _alternatives(a) + _alternatives(b) > MOST_ALTERNATIVES:
-            return Unjoinable("the value can be too many different things")
-        return Either(a, b)
+            rest = self.widen(a.no, b)
+            return rest if isinstance(rest, Unjoinable) else _either(a.yes, rest)
+        return _either(a, b)
 
     def joined(self, a: Template, b: Template) -> Template | None:
         a, b = self.expand(a), self.expand(b)
