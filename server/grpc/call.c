@@ -16,6 +16,9 @@
 /* So is one that needs longer for the whole request. */
 #define REQUEST_NS UINT64_C(120000000000)
 
+#define BEYOND_SHARE                                                                                                   \
+    "the calls of this connection hold more memory than its share. Send fewer at once, and read their responses"
+
 /* Bytes of the responses of a stream that its client has not read. */
 enum { MOST_UNREAD = 8 << 20 };
 
@@ -154,6 +157,21 @@ void xcs_call_begin(xcs_call *call)
         xcs_call_begin_trace(call);
 }
 
+/* ---- Memory ---- */
+
+static bool hold(const xcs_call *call, size_t *counted, size_t bytes)
+{
+    size_t *connection = call->connection != NULL ? xcs_grpc_connection_held(call->connection) : NULL;
+    return xcs_grpc_hold(call->grpc, connection, counted, bytes);
+}
+
+/* Counts what the call holds of its request. */
+static void hold_request(xcs_call *call)
+{
+    if (!hold(call, &call->held, xcs_infer_reader_held(&call->reader) + call->message.capacity))
+        xcs_call_finish(call, XCS_GRPC_RESOURCE_EXHAUSTED, BEYOND_SHARE);
+}
+
 /* ---- Messages ---- */
 
 void xcs_call_fail(xcs_call *call, const xcvm_error *error)
@@ -222,8 +240,7 @@ void xcs_call_receive(xcs_call *call, const uint8_t *bytes, size_t count)
                                          .end = end_message};
     if (xcs_framing_feed(&call->framing, &options, bytes, count, &error) != XCVM_OK)
         xcs_call_finish(call, (int)call->framing.status, error.message);
-    if (!xcs_grpc_hold(call->grpc, &call->held, xcs_infer_reader_held(&call->reader) + call->message.capacity))
-        xcs_call_finish(call, XCS_GRPC_RESOURCE_EXHAUSTED, "the server holds too many unfinished requests");
+    hold_request(call);
 }
 
 void xcs_call_end_request(xcs_call *call)
@@ -247,10 +264,12 @@ void xcs_call_end_request(xcs_call *call)
         xcs_trace_begin_phase(call->trace, XCS_PHASE_DECODE);
         const xcvm_status status = xcs_infer_reader_end(&call->reader, &error);
         xcs_trace_end_phase(call->trace, XCS_PHASE_DECODE);
-        if (status != XCVM_OK) {
+        if (status != XCVM_OK)
             fail_reader(call, &error);
+        else
+            hold_request(call);
+        if (call->finished)
             return;
-        }
         call->arrived = true;
         call->next_arrived = NULL;
         *grpc->arrived_end = call;
@@ -288,16 +307,15 @@ void xcs_call_finish(xcs_call *call, int status, const char *message)
     /* What was received is of no more use, except the name of the model, which the log has. */
     if (!call->in_pool && status != XCS_GRPC_OK) {
         xcs_text_free(&call->message);
-        xcs_text_free(&call->reader.content);
-        xcs_text_free(&call->reader.deferred);
+        xcs_infer_reader_drop_inputs(&call->reader);
+        (void)hold(call, &call->held, 0);
     }
     respond(call);
 }
 
 void xcs_call_send(xcs_call *call)
 {
-    const bool fits =
-        call->response.count <= MOST_UNREAD && xcs_grpc_hold(call->grpc, &call->response_held, call->response.capacity);
+    const bool fits = call->response.count <= MOST_UNREAD && hold(call, &call->response_held, call->response.capacity);
     if (call->response.failed || !fits)
         xcs_call_finish(call, XCS_GRPC_RESOURCE_EXHAUSTED,
                         fits ? "no memory for the response" : "too many responses wait for clients to read them");
@@ -337,8 +355,6 @@ static void complete_in_pool(void *user, const xcs_result *result)
         status =
             xcs_infer_response_write(&call->reader.infer, result->outputs, call->reader.typed, &call->response, &error);
         xcs_frame_end(&call->response, begin);
-        if (status == XCVM_OK && !xcs_grpc_hold(grpc, &call->response_held, call->response.capacity))
-            status = xcvm_error_set(&error, XCVM_OUT_OF_MEMORY, "too many responses wait for clients to read them");
         if (status != XCVM_OK)
             call->status = (int)xcs_grpc_status_of(XCS_FAILED, status);
     }
@@ -387,8 +403,8 @@ static void destroy_call(xcs_call *call)
                                  .trace_id = xcs_trace_id(call->trace)};
     xcs_log_write(&grpc->log, &entry);
     xcs_call_end_trace(call);
-    (void)xcs_grpc_hold(grpc, &call->held, 0);
-    (void)xcs_grpc_hold(grpc, &call->response_held, 0);
+    (void)hold(call, &call->held, 0);
+    (void)hold(call, &call->response_held, 0);
     xcs_request_release(call->request);
     xcs_framing_release(&call->framing);
     xcs_infer_reader_release(&call->reader);
@@ -425,6 +441,8 @@ void xcs_call_submit(xcs_call *call, bool may_run_here)
     }
     call->in_pool = true;
     call->request = xcs_server_submit(call->grpc->server, &options, (xcs_completion){complete_in_pool, call});
+    /* They end with the run, not when the client has read the response. */
+    xcs_infer_release_inputs(&call->reader.infer);
 }
 
 void xcs_call_complete(xcs_call *call)
@@ -433,6 +451,13 @@ void xcs_call_complete(xcs_call *call)
     call->in_pool = false;
     call->grpc->pending--;
     memcpy(message, call->status_message, sizeof message);
+    (void)hold(call, &call->held, 0);
+    if (!hold(call, &call->response_held, call->response.capacity) && call->status == XCS_GRPC_OK) {
+        call->status = XCS_GRPC_RESOURCE_EXHAUSTED;
+        snprintf(message, sizeof message, "%s", BEYOND_SHARE);
+        xcs_text_free(&call->response);
+        (void)hold(call, &call->response_held, 0);
+    }
     xcs_trace_begin_phase(call->trace, XCS_PHASE_SEND);
     xcs_call_finish(call, call->status, message);
     destroy_if_unused(call);
@@ -442,6 +467,7 @@ void xcs_call_complete(xcs_call *call)
 
 void xcs_call_close(xcs_call *call)
 {
+    *xcs_grpc_connection_held(call->connection) -= call->held + call->response_held;
     call->connection = NULL;
     if (call->in_pool)
         xcs_request_cancel(call->request);

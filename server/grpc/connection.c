@@ -69,6 +69,7 @@ struct xcs_grpc_connection {
     uint64_t created_ns, go_away_ns;
     uint64_t idle_frames_ns; /* when `idle_frames` was counted */
     unsigned idle_frames;    /* that are left */
+    size_t held;             /* see xcs_grpc_hold */
     nghttp2_session *session;
     xcs_call *calls;
 };
@@ -82,6 +83,8 @@ bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *c)
 {
     return c->calls == NULL && c->socket.unsent.count == 0 && !h2.nghttp2_session_want_write(c->session);
 }
+
+size_t *xcs_grpc_connection_held(xcs_grpc_connection *c) { return &c->held; }
 
 static void make_dirty(xcs_grpc_connection *c)
 {
@@ -613,5 +616,10 @@ xcs_grpc_connection *xcs_grpc_connection_take_dirty(xcs_grpc *grpc)
 }
 bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *c) { return c == NULL; }
 bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *c) { return c != NULL; }
+size_t *xcs_grpc_connection_held(xcs_grpc_connection *c)
+{
+    (void)c;
+    return NULL;
+}
 
 #endif

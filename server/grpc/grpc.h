@@ -32,7 +32,7 @@ struct xcs_grpc {
     pthread_mutex_t mutex; /* of the following, and of the access log */
     xcs_call *completed;   /* calls that the pool hands back */
     xcs_log log;
-    size_t held;     /* bytes of unfinished requests and unsent responses; atomic */
+    size_t held;     /* bytes of requests until their runs end, and of unsent responses */
     size_t unfilled; /* bytes of tensors that are to arrive */
     xcs_grpc_connection *connections, *dirty;
     size_t connection_count;
@@ -181,13 +181,17 @@ xcs_grpc_connection *xcs_grpc_connection_next(const xcs_grpc_connection *connect
 xcs_grpc_connection *xcs_grpc_connection_take_dirty(xcs_grpc *grpc);
 bool xcs_grpc_connection_is_dead(const xcs_grpc_connection *connection);
 bool xcs_grpc_connection_is_idle(const xcs_grpc_connection *connection);
+/* The bytes that its calls hold. */
+size_t *xcs_grpc_connection_held(xcs_grpc_connection *connection);
 
 /* Makes the loop look at times at `when_ns` at the latest. */
 static inline void xcs_grpc_wake_at(xcs_grpc *grpc, uint64_t when_ns)
 {
     grpc->next_ns = when_ns < grpc->next_ns ? when_ns : grpc->next_ns;
 }
-/* Counts bytes that a call holds. Returns false if the server would hold too many. */
-bool xcs_grpc_hold(xcs_grpc *grpc, size_t *counted, size_t bytes);
+/* Counts bytes that a call holds now, in place of *counted. `connection` has those of all its calls; NULL: it is
+ * closed. Returns false if the connection then holds more than its share: half of what the others leave. So each
+ * further connection finds a part that is free. */
+bool xcs_grpc_hold(xcs_grpc *grpc, size_t *connection, size_t *counted, size_t bytes);
 
 #endif

@@ -571,25 +571,38 @@ xcvm_status xcs_infer_reader_end(xcs_infer_reader *r, xcvm_error *error)
     XCVM_TRY(read_deferred(r, false, error));
     XCVM_TRY(read_deferred(r, true, error));
     XCVM_TRY(complete_inputs(r, error));
-    return complete_outputs(r, error);
+    XCVM_TRY(complete_outputs(r, error));
+    /* The tensors have what these had. */
+    xcs_text_free(&r->content);
+    xcs_text_free(&r->deferred);
+    return XCVM_OK;
 }
 
 size_t xcs_infer_reader_held(const xcs_infer_reader *r)
 {
-    return r->content.capacity + r->deferred.capacity + r->id.capacity + r->outputs.capacity;
+    size_t bytes = r->content.capacity + r->deferred.capacity + r->id.capacity + r->outputs.capacity;
+    for (size_t i = 0; r->infer.inputs != NULL && i < r->infer.input_count; i++)
+        bytes += r->infer.inputs[i] != NULL ? xcvm_value_bytes(r->infer.inputs[i]) : 0;
+    return bytes;
 }
 
-void xcs_infer_reader_release(xcs_infer_reader *r)
+void xcs_infer_reader_drop_inputs(xcs_infer_reader *r)
 {
     if (r->to != NULL)
         *r->unfilled -= r->length;
     r->to = NULL;
+    xcs_infer_release_inputs(&r->infer);
+    xcs_text_free(&r->content);
+    xcs_text_free(&r->deferred);
+}
+
+void xcs_infer_reader_release(xcs_infer_reader *r)
+{
+    xcs_infer_reader_drop_inputs(r);
     if (r->sent != NULL)
         xcvm_deallocate(r->allocator, r->sent, (r->infer.input_count + 1) * sizeof *r->sent);
     r->sent = NULL;
     xcs_infer_release(&r->infer);
-    xcs_text_free(&r->content);
-    xcs_text_free(&r->deferred);
     xcs_text_free(&r->id);
     xcs_text_free(&r->outputs);
     xcs_model_release(r->infer.model);

@@ -45,8 +45,11 @@ typedef struct xcs_infer_reader {
 xcvm_status xcs_infer_reader_feed(xcs_infer_reader *reader, const uint8_t *bytes, size_t count, xcvm_error *error);
 /* Ends the message. reader->infer is then a complete request. */
 xcvm_status xcs_infer_reader_end(xcs_infer_reader *reader, xcvm_error *error);
-/* Returns the bytes that the reader holds besides tensors. */
+/* Returns the bytes that the reader holds, with its tensors. */
 size_t xcs_infer_reader_held(const xcs_infer_reader *reader);
+/* Releases what was received of the inputs. After the end of the message, reader->infer has the rest of the request;
+ * before it, nothing more may be fed. */
+void xcs_infer_reader_drop_inputs(xcs_infer_reader *reader);
 void xcs_infer_reader_release(xcs_infer_reader *reader);
 
 #endif

@@ -21,17 +21,21 @@ enum { MOST_ACCEPTED = 64, MOST_EVENTS = 64 };
 /* Without descriptors, the listener rests. */
 #define REST_NS UINT64_C(100000000)
 
-bool xcs_grpc_hold(xcs_grpc *grpc, size_t *counted, size_t bytes)
+bool xcs_grpc_hold(xcs_grpc *grpc, size_t *connection, size_t *counted, size_t bytes)
 {
     /* A small limit of messages must not refuse many calls at once, nor responses that are longer than requests. One
      * call may always hold something. */
-    const size_t least = (size_t)256 << 20, limit = 8 * grpc->options.message_limit;
-    if (bytes == *counted)
-        return true;
-    const size_t held = __atomic_add_fetch(&grpc->held, bytes - *counted, __ATOMIC_RELAXED);
+    const size_t least = (size_t)256 << 20, wanted = 8 * grpc->options.message_limit;
+    const size_t limit = wanted > least ? wanted : least;
+    const size_t more = bytes - *counted; /* modulo 2^64 if it is less */
     const bool grows = bytes > *counted;
     *counted = bytes;
-    return !grows || held <= (limit > least ? limit : least) || held == bytes;
+    grpc->held += more;
+    if (connection == NULL)
+        return true;
+    *connection += more;
+    const size_t others = grpc->held - *connection;
+    return !grows || grpc->held == bytes || (others < limit && *connection <= (limit - others) / 2);
 }
 
 /* ---- Connections ---- */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LARGE = 64 << 10 };
+
 char *xcs_text_reserve(xcs_text *text, size_t count)
 {
     if (text->failed)
@@ -14,6 +16,9 @@ char *xcs_text_reserve(xcs_text *text, size_t count)
     size_t capacity = text->capacity < 256 ? 256 : text->capacity;
     while (capacity - text->count < count && capacity <= SIZE_MAX / 2)
         capacity *= 2;
+    /* Large texts have no room beyond what is reserved at once. Those that grow piece by piece double. */
+    if (capacity > LARGE && capacity / 2 > text->capacity && count <= SIZE_MAX - text->count)
+        capacity = text->count + count;
     char *grown = capacity - text->count >= count ? xcvm_allocate(text->allocator, capacity) : NULL;
     if (grown == NULL) {
         text->failed = true;

@@ -277,14 +277,22 @@ xcvm_status xcs_infer_read(xcs_infer *infer, const char *body, size_t length, si
     return status;
 }
 
+void xcs_infer_release_inputs(xcs_infer *infer)
+{
+    if (infer->inputs == NULL)
+        return;
+    for (size_t i = 0; i < infer->input_count; i++)
+        xcvm_value_release(infer->inputs[i]);
+    xcvm_deallocate(xcs_model_allocator(infer->model), infer->inputs, (infer->input_count + 1) * sizeof *infer->inputs);
+    infer->inputs = NULL;
+}
+
 void xcs_infer_release(xcs_infer *infer)
 {
     if (infer->model == NULL)
         return;
     const xcvm_allocator *allocator = xcs_model_allocator(infer->model);
-    for (size_t i = 0; infer->inputs != NULL && i < infer->input_count; i++)
-        xcvm_value_release(infer->inputs[i]);
-    xcvm_deallocate(allocator, infer->inputs, (infer->input_count + 1) * sizeof *infer->inputs);
+    xcs_infer_release_inputs(infer);
     if (infer->outputs != NULL)
         xcvm_deallocate(allocator, infer->outputs, infer->output_count * sizeof *infer->outputs + 1);
     if (infer->id != NULL)

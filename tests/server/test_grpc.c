@@ -8,14 +8,24 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
-static xcs_grpc *open_grpc(xcs_server *server)
+/* A megabyte of input, and a number. */
+enum { LONG = 262144 };
+#define LONG_INPUT "input x f32[262144]\noutput y i64[1]\n$1 = In(name=\"x\")\n$2 = Shape($1)\nOut($2, name=\"y\")\n"
+/* Four megabytes of output. */
+#define LONG_OUTPUT                                                                                                    \
+    "input x f32[2]\noutput y f32[1048576]\n$1 = In(name=\"x\")\n$2 = Expand(f32[1] 1, i64[1] 1048576)\n"              \
+    "Out($2, name=\"y\")\n"
+
+static xcs_grpc *open_limited(xcs_server *server, size_t message_limit)
 {
-    const xcs_grpc_options options = {.size = sizeof options, .address = "127.0.0.1:0"};
+    const xcs_grpc_options options = {.size = sizeof options, .address = "127.0.0.1:0", .message_limit = message_limit};
     xcs_grpc *grpc = NULL;
     xcvm_error error = {0};
     ck_assert_msg(xcs_grpc_create(server, &options, &grpc, &error) == XCVM_OK, "%s", error.message);
     return grpc;
 }
+
+static xcs_grpc *open_grpc(xcs_server *server) { return open_limited(server, 0); }
 
 static int connect_to(const xcs_grpc *grpc)
 {
@@ -50,39 +60,17 @@ static void put_header(xcs_text *block, const char *name, const char *value)
     xcs_text_put(block, value);
 }
 
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, GOAWAY = 7, END_STREAM = 1, END_HEADERS = 4 };
+enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, GOAWAY = 7, WINDOW_UPDATE = 8 };
+enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4, LONGEST_FRAME = 16384 };
 
-/* The preface of a connection and a ModelInfer call for each of `streams`. */
-static void send_calls(int fd, const char *model, unsigned first, unsigned streams)
+static void send_text(int fd, xcs_text *text)
 {
-    static const float elements[] = {1.5F, 2};
-    xcs_text text = {0}, block = {0}, message = {0};
-    put_header(&block, ":method", "POST");
-    put_header(&block, ":scheme", "http");
-    put_header(&block, ":authority", "x");
-    put_header(&block, ":path", "/inference.GRPCInferenceService/ModelInfer");
-    put_header(&block, "content-type", "application/grpc");
-    const size_t begin = xcs_frame_begin(&message);
-    xcs_put_string(&message, 1, model);
-    const size_t input = xcs_field_begin(&message, 5);
-    xcs_put_string(&message, 1, "x");
-    xcs_put_string(&message, 2, "FP32");
-    xcs_put_integer(&message, 3, 2);
-    xcs_field_end(&message, input);
-    xcs_put_bytes(&message, 7, elements, sizeof elements);
-    xcs_frame_end(&message, begin);
-    if (first == 1) {
-        xcs_text_put(&text, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        put_http2_frame(&text, SETTINGS, 0, 0, "", 0);
+    for (size_t sent = 0; sent < text->count;) {
+        const ssize_t some = send(fd, text->at + sent, text->count - sent, MSG_NOSIGNAL);
+        ck_assert_int_gt(some, 0);
+        sent += (size_t)some;
     }
-    for (unsigned i = 0; i < streams; i++) {
-        put_http2_frame(&text, HEADERS, END_HEADERS, first + 2 * i, block.at, block.count);
-        put_http2_frame(&text, DATA, END_STREAM, first + 2 * i, message.at, message.count);
-    }
-    ck_assert_int_eq(send(fd, text.at, text.count, MSG_NOSIGNAL), (ssize_t)text.count);
-    xcs_text_free(&text);
-    xcs_text_free(&block);
-    xcs_text_free(&message);
+    xcs_text_free(text);
 }
 
 static bool receive_all(int fd, uint8_t *to, size_t count)
@@ -94,6 +82,67 @@ static bool receive_all(int fd, uint8_t *to, size_t count)
             return false;
     }
     return true;
+}
+
+/* The preface of a connection, and the answer to the settings of the server: its windows hold from then on. `window`:
+ * bytes that the server may send of a response, and of all. */
+static void send_preface(int fd, uint32_t window)
+{
+    const uint8_t bytes[] = {
+        0, 4, (uint8_t)(window >> 24), (uint8_t)(window >> 16), (uint8_t)(window >> 8), (uint8_t)window};
+    xcs_text text = {0};
+    xcs_text_put(&text, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    put_http2_frame(&text, SETTINGS, 0, 0, bytes, sizeof bytes);
+    if (window > 0)
+        put_http2_frame(&text, WINDOW_UPDATE, 0, 0, bytes + 2, 4);
+    send_text(fd, &text);
+    uint8_t head[9], body[256];
+    ck_assert(receive_all(fd, head, sizeof head));
+    ck_assert_int_eq(head[3], SETTINGS);
+    ck_assert(receive_all(fd, body, head[2]));
+    put_http2_frame(&text, SETTINGS, ACK, 0, "", 0);
+    send_text(fd, &text);
+}
+
+/* A ModelInfer call with an input of `count` elements for each of `streams`, after the preface. */
+static void send_long_calls(int fd, const char *model, unsigned first, unsigned streams, const float *elements,
+                            size_t count)
+{
+    xcs_text text = {0}, block = {0}, message = {0};
+    put_header(&block, ":method", "POST");
+    put_header(&block, ":scheme", "http");
+    put_header(&block, ":authority", "x");
+    put_header(&block, ":path", "/inference.GRPCInferenceService/ModelInfer");
+    put_header(&block, "content-type", "application/grpc");
+    const size_t begin = xcs_frame_begin(&message);
+    xcs_put_string(&message, 1, model);
+    const size_t input = xcs_field_begin(&message, 5);
+    xcs_put_string(&message, 1, "x");
+    xcs_put_string(&message, 2, "FP32");
+    xcs_put_integer(&message, 3, count);
+    xcs_field_end(&message, input);
+    xcs_put_bytes(&message, 7, elements, count * sizeof *elements);
+    xcs_frame_end(&message, begin);
+    for (unsigned i = 0; i < streams; i++) {
+        put_http2_frame(&text, HEADERS, END_HEADERS, first + 2 * i, block.at, block.count);
+        for (size_t at = 0; at < message.count; at += LONGEST_FRAME) {
+            const bool is_last = message.count - at <= LONGEST_FRAME;
+            put_http2_frame(&text, DATA, is_last ? END_STREAM : 0, first + 2 * i, message.at + at,
+                            is_last ? message.count - at : LONGEST_FRAME);
+        }
+    }
+    send_text(fd, &text);
+    xcs_text_free(&block);
+    xcs_text_free(&message);
+}
+
+/* The same with two elements; the first call of a connection sends the preface. */
+static void send_calls(int fd, const char *model, unsigned first, unsigned streams)
+{
+    static const float elements[] = {1.5F, 2};
+    if (first == 1)
+        send_preface(fd, 65535);
+    send_long_calls(fd, model, first, streams, elements, 2);
 }
 
 /* Reads frames until `wanted` streams have ended, or the connection. Returns those that had the results in their data.
@@ -156,6 +205,77 @@ START_TEST(refuses_addresses)
         ck_assert_msg(strstr(error.message, cases[i].message) != NULL, "%s", error.message);
         ck_assert_ptr_null(grpc);
     }
+    xcs_server_destroy(server);
+}
+END_TEST
+
+/* Reads frames until `wanted` streams have ended, and returns the bytes of data. */
+static size_t receive_bytes(int fd, unsigned wanted)
+{
+    uint8_t head[9], body[20000];
+    size_t bytes = 0;
+    for (unsigned ended = 0; ended < wanted;) {
+        ck_assert(receive_all(fd, head, sizeof head));
+        const size_t length = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        ck_assert_uint_le(length, sizeof body);
+        ck_assert(receive_all(fd, body, length));
+        bytes += head[3] == DATA ? length : 0;
+        ck_assert_int_ne(head[3], RST_STREAM);
+        ended += head[3] == HEADERS && (head[4] & END_STREAM) != 0;
+    }
+    return bytes;
+}
+
+/* Inputs end with the runs, although the client reads no response. */
+START_TEST(inputs_end)
+{
+    enum { CALLS = 20, MIB = 1 << 20 };
+    xcs_server *server = create_server(1);
+    float *elements = calloc(LONG, sizeof *elements);
+    add_model(server, "long", LONG_INPUT, NULL);
+    const size_t before = statistics_of(server, "long").memory_bytes;
+    xcs_grpc *grpc = open_grpc(server);
+    const int fd = connect_to(grpc);
+    send_preface(fd, 0);
+    send_long_calls(fd, "long", 1, CALLS, elements, LONG);
+    while (statistics_of(server, "long").succeeded < CALLS)
+        usleep(200);
+    /* The session has its last input. */
+    for (int i = 0; i < 10000 && statistics_of(server, "long").memory_bytes > before + 2 * MIB; i++)
+        usleep(200);
+    ck_assert_uint_le(statistics_of(server, "long").memory_bytes, before + 2 * MIB);
+    close(fd);
+    xcs_grpc_destroy(grpc);
+    xcs_server_destroy(server);
+    free(elements);
+}
+END_TEST
+
+/* A client that reads no responses uses up its own share: 31 responses are less than 128 MiB. Another is served. */
+START_TEST(greedy_client)
+{
+    enum { CALLS = 60, HELD = 31 };
+    xcs_server *server = create_server(1);
+    add_model(server, "long", LONG_OUTPUT, NULL);
+    xcs_grpc *grpc = open_limited(server, 1 << 20);
+    const int greedy = connect_to(grpc), other = connect_to(grpc);
+    static const float elements[] = {1.5F, 2};
+    send_preface(greedy, 0);
+    send_long_calls(greedy, "long", 1, CALLS, elements, 2);
+    ck_assert_uint_eq(receive_bytes(greedy, CALLS - HELD), 0);
+    ck_assert_uint_eq(last_statistics_of(server, "long").succeeded, CALLS);
+    send_preface(other, 1 << 30);
+    send_long_calls(other, "long", 1, 1, elements, 2);
+    ck_assert_uint_gt(receive_bytes(other, 1), 1 << 22);
+    /* What a client held is free after it has left. */
+    close(greedy);
+    const int next = connect_to(grpc);
+    send_preface(next, 1 << 30);
+    send_long_calls(next, "long", 1, HELD, elements, 2);
+    ck_assert_uint_gt(receive_bytes(next, HELD), (size_t)HELD << 22);
+    close(other);
+    close(next);
+    xcs_grpc_destroy(grpc);
     xcs_server_destroy(server);
 }
 END_TEST
@@ -244,5 +364,6 @@ END_TEST
 Suite *suite_server_grpc(void);
 Suite *suite_server_grpc(void)
 {
-    return SUITE_OF("server_grpc", answers, refuses_addresses, clients_leave, ends_after_calls, readiness);
+    return SUITE_OF("server_grpc", answers, refuses_addresses, clients_leave, ends_after_calls, readiness, inputs_end,
+                    greedy_client);
 }

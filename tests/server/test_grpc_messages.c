@@ -377,6 +377,7 @@ START_TEST(announced_tensors)
         ck_assert_int_eq(xcs_infer_reader_feed(&readers[i], (const uint8_t *)message.at, message.count, NULL), XCVM_OK);
     }
     ck_assert_uint_eq(unfilled, 64 << 20);
+    ck_assert_uint_ge(xcs_infer_reader_held(&readers[0]), 32 << 20);
     ck_assert_uint_lt(statistics_of(server, "bytes").memory_bytes - before, 65 << 20);
     for (size_t i = 0; i < 8; i++)
         xcs_infer_reader_release(&readers[i]);
@@ -387,27 +388,37 @@ START_TEST(announced_tensors)
 }
 END_TEST
 
-/* All calls together hold a limited number of bytes, which does not depend on a small limit of messages. */
+/* A connection may hold half of what the others leave, however small the limit of messages is. */
 START_TEST(held_bytes)
 {
+    const size_t mib = (size_t)1 << 20;
     xcs_grpc grpc = {.options.message_limit = 1000};
-    size_t first = 0, second = 0, third = 0;
-    ck_assert(xcs_grpc_hold(&grpc, &first, 200 << 20));
-    ck_assert(xcs_grpc_hold(&grpc, &second, 56 << 20));
-    ck_assert(!xcs_grpc_hold(&grpc, &third, 1));
-    ck_assert(xcs_grpc_hold(&grpc, &third, 0));
-    ck_assert(xcs_grpc_hold(&grpc, &first, 100 << 20)); /* less than before */
-    ck_assert(xcs_grpc_hold(&grpc, &third, 1));
-    (void)xcs_grpc_hold(&grpc, &first, 0);
-    (void)xcs_grpc_hold(&grpc, &second, 0);
-    (void)xcs_grpc_hold(&grpc, &third, 0);
+    size_t greedy = 0, other = 0, calls[4] = {0};
+    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[0], 100 * mib));
+    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[1], 28 * mib));
+    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[2], 1));
+    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[2], 0));
+    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib));
+    ck_assert(!xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib + 1));
+    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib)); /* less than before */
+    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[1], 29 * mib));
+    (void)xcs_grpc_hold(&grpc, &greedy, &calls[0], 0);
+    (void)xcs_grpc_hold(&grpc, &greedy, &calls[1], 0);
+    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[2], 64 * mib));
+    ck_assert_uint_eq(other, 128 * mib);
+    (void)xcs_grpc_hold(&grpc, &other, &calls[2], 0);
+    (void)xcs_grpc_hold(&grpc, &other, &calls[3], 0);
+    ck_assert_uint_eq(greedy, 0);
+    ck_assert_uint_eq(other, 0);
     ck_assert_uint_eq(grpc.held, 0);
-    ck_assert(xcs_grpc_hold(&grpc, &first, (size_t)1 << 30)); /* alone */
-    grpc = (xcs_grpc){.options.message_limit = (size_t)1 << 30};
-    first = 0;
-    ck_assert(xcs_grpc_hold(&grpc, &first, (size_t)4 << 30));
-    ck_assert(xcs_grpc_hold(&grpc, &second, (size_t)4 << 30));
-    ck_assert(!xcs_grpc_hold(&grpc, &third, 1));
+    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[0], 1024 * mib)); /* alone */
+    ck_assert(xcs_grpc_hold(&grpc, NULL, &calls[1], mib));          /* of a connection that is closed */
+    grpc = (xcs_grpc){.options.message_limit = 1024 * mib};
+    memset(calls, 0, sizeof calls);
+    greedy = 0;
+    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[0], 2048 * mib));
+    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[1], 2048 * mib));
+    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[2], 1));
 }
 END_TEST
 
