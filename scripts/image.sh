@@ -45,9 +45,9 @@ add_built() { # DEBS PACKAGE PATTERN
     dpkg-deb -f "$file" >"$tree/var/lib/dpkg/status.d/$2"
 }
 
-# The shared libraries that a file needs, as lines of name and path.
+# The shared libraries that a file needs, as lines of name and path, without those that the caller preloads.
 needed() { # FILE
-    LD_LIBRARY_PATH=$tree/usr/lib/$triplet ldd "$1" | awk '$2 == "=>" { print $1, $3 } $1 ~ /^\// { print $1, $1 }'
+    LD_PRELOAD='' LD_LIBRARY_PATH=$tree/usr/lib/$triplet ldd "$1" | awk '$2 == "=>" { print $1, $3 } $1 ~ /^\// { print $1, $1 }'
 }
 
 # What is opened on first use, by the names in the files. Open MPI is for training in several processes.
