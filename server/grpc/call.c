@@ -441,7 +441,6 @@ void xcs_call_submit(xcs_call *call, bool may_run_here)
     }
     call->in_pool = true;
     call->request = xcs_server_submit(call->grpc->server, &options, (xcs_completion){complete_in_pool, call});
-    /* They end with the run, not when the client has read the response. */
     xcs_infer_release_inputs(&call->reader.infer);
 }
 

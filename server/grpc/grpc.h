@@ -29,7 +29,7 @@ struct xcs_grpc {
     pthread_t thread;
     bool started;
     bool ready, closing;   /* atomic; the event wakes the loop after a change */
-    pthread_mutex_t mutex; /* of the following, and of the access log */
+    pthread_mutex_t mutex; /* of `completed` and of the access log; the loop alone uses what follows these */
     xcs_call *completed;   /* calls that the pool hands back */
     xcs_log log;
     size_t held;     /* bytes of requests until their runs end, and of unsent responses */

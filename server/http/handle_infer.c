@@ -123,7 +123,6 @@ void xcs_handle_infer(xcs_exchange *exchange)
                                          .may_run_here = exchange->may_run_here,
                                          .profile = xcs_trace_wants_profile(exchange->trace)};
     exchange->request = xcs_server_submit(exchange->http->server, &options, (xcs_completion){complete, exchange});
-    /* They end with the run, not when the client has read the response. */
     xcs_infer_release_inputs(&exchange->infer);
     xcs_exchange_wait(exchange);
 }

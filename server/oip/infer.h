@@ -44,7 +44,8 @@ xcvm_status xcs_infer_read(xcs_infer *infer, const char *body, size_t length, si
 /* Appends the response. *json_length is the length of its JSON part; binary data follows if it is less than all. */
 xcvm_status xcs_infer_write(const xcs_infer *infer, const xcvm_value *const *outputs, xcs_text *text,
                             size_t *json_length, xcvm_error *error);
-/* Releases the inputs alone. The pool has references of its own, so this is possible as soon as they are submitted. */
+/* Releases the inputs alone. After they are submitted, the pool has references of its own, and the inputs end with the
+ * run, not when the client has read the response. */
 void xcs_infer_release_inputs(xcs_infer *infer);
 void xcs_infer_release(xcs_infer *infer);
 

@@ -39,7 +39,7 @@ def _lines_of(function: types.FunctionType) -> list[str]:
     A code object can name any file. A device or a pipe might never end, and files of /proc have no size.
     """
     file = function.__code__.co_filename
-    # A lazy entry of the cache has no lines yet: it is one function.
+    # The file is read now if the cache has no lines of it. A lazy entry has none yet: it is a tuple of one function.
     entry = linecache.cache.get(file)
     if not isinstance(entry, tuple) or len(entry) == 1:
         for path in [file] if os.path.isabs(file) else [file, *(os.path.join(folder, file) for folder in sys.path if isinstance(folder, str))]:

@@ -121,6 +121,7 @@ class Unjoinable(Template):
 
 RANK = {"bool": 0, "int": 1, "float": 2}
 CATEGORY = {"bool": 0, **dict.fromkeys(["u8", "i8", "u16", "i16", "i32", "i64", "u32", "u64"], 1), **dict.fromkeys(["f16", "bf16", "f32", "f64"], 2)}
+# Of one value. Each conversion compares all of them, so that 92 took 52 s in a loop, and 24 take 2 s.
 MOST_ALTERNATIVES = 24
 
 
