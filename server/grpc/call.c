@@ -162,7 +162,7 @@ void xcs_call_begin(xcs_call *call)
 static bool hold(const xcs_call *call, size_t *counted, size_t bytes)
 {
     size_t *connection = call->connection != NULL ? xcs_grpc_connection_held(call->connection) : NULL;
-    return xcs_grpc_hold(call->grpc, connection, counted, bytes);
+    return xcs_share_hold(&call->grpc->share, connection, counted, bytes);
 }
 
 /* Counts what the call holds of its request. */

@@ -69,7 +69,7 @@ struct xcs_grpc_connection {
     uint64_t created_ns, go_away_ns;
     uint64_t idle_frames_ns; /* when `idle_frames` was counted */
     unsigned idle_frames;    /* that are left */
-    size_t held;             /* see xcs_grpc_hold */
+    size_t held;             /* see xcs_share_hold */
     nghttp2_session *session;
     xcs_call *calls;
 };

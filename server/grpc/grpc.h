@@ -4,6 +4,7 @@
 #define XCVM_SERVER_GRPC_GRPC_H
 
 #include "server/common/log.h"
+#include "server/common/share.h"
 #include "server/common/tls.h"
 #include "server/common/wait.h"
 #include "server/grpc/framing.h"
@@ -32,7 +33,7 @@ struct xcs_grpc {
     pthread_mutex_t mutex; /* of `completed` and of the access log; the loop alone uses what follows these */
     xcs_call *completed;   /* calls that the pool hands back */
     xcs_log log;
-    size_t held;     /* bytes of requests until their runs end, and of unsent responses */
+    xcs_share share; /* of requests until their runs end, and of unsent responses */
     size_t unfilled; /* bytes of tensors that are to arrive */
     xcs_grpc_connection *connections, *dirty;
     size_t connection_count;
@@ -189,9 +190,5 @@ static inline void xcs_grpc_wake_at(xcs_grpc *grpc, uint64_t when_ns)
 {
     grpc->next_ns = when_ns < grpc->next_ns ? when_ns : grpc->next_ns;
 }
-/* Counts bytes that a call holds now, in place of *counted. `connection` has those of all its calls; NULL: it is
- * closed. Returns false if the connection then holds more than its share: half of what the others leave. So each
- * further connection finds a part that is free. */
-bool xcs_grpc_hold(xcs_grpc *grpc, size_t *connection, size_t *counted, size_t bytes);
 
 #endif

@@ -21,23 +21,6 @@ enum { MOST_ACCEPTED = 64, MOST_EVENTS = 64 };
 /* Without descriptors, the listener rests. */
 #define REST_NS UINT64_C(100000000)
 
-bool xcs_grpc_hold(xcs_grpc *grpc, size_t *connection, size_t *counted, size_t bytes)
-{
-    /* A small limit of messages must not refuse many calls at once, nor responses that are longer than requests. One
-     * call may always hold something. */
-    const size_t least = (size_t)256 << 20, wanted = 8 * grpc->options.message_limit;
-    const size_t limit = wanted > least ? wanted : least;
-    const size_t more = bytes - *counted; /* modulo 2^64 if it is less */
-    const bool grows = bytes > *counted;
-    *counted = bytes;
-    grpc->held += more;
-    if (connection == NULL)
-        return true;
-    *connection += more;
-    const size_t others = grpc->held - *connection;
-    return !grows || grpc->held == bytes || (others < limit && *connection <= (limit - others) / 2);
-}
-
 /* ---- Connections ---- */
 
 static void accept_connections(xcs_grpc *grpc)
@@ -350,6 +333,7 @@ xcvm_status xcs_grpc_create(xcs_server *server, const xcs_grpc_options *options,
     created->allocator = *allocator;
     created->server = server;
     created->options = o;
+    created->share.limit = xcs_share_limit(o.message_limit);
     created->ready = created->was_ready = true;
     created->epoll = created->event = created->listener = -1;
     created->arrived_end = &created->arrived;

@@ -98,6 +98,7 @@ xcvm_status xcs_http_create(xcs_server *server, const xcs_http_options *options,
     created->blocks = blocks;
     created->server = server;
     created->options = o;
+    created->share.limit = xcs_share_limit(o.body_limit);
     created->sockets[0] = created->sockets[1] = -1;
     created->ready = true;
     created->log = (xcs_log){.sink = o.access_log, .mutex = &created->mutex};

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a body takes before they arrive. */
-enum { MOST_RESERVED = 256 << 10, FIRST_RESPONSE = 512 };
+/* MOST_RESERVED: bytes that a body takes before they arrive. */
+enum { MOST_RESERVED = 256 << 10, FIRST_RESPONSE = 512, LONGEST_UNCOUNTED = 64 << 10 };
 
 void xcs_exchange_fail(xcs_exchange *exchange, int status, const char *message)
 {
@@ -117,6 +117,32 @@ bool xcs_exchange_is_refused(const xcs_exchange *exchange)
     return exchange->status == 413 || exchange->status == 401;
 }
 
+/* ---- Memory ---- */
+
+/* Shorter texts do not count. The limit of connections bounds them. */
+static bool hold(xcs_exchange *exchange, size_t *counted, const xcs_text *text)
+{
+    const size_t bytes = text->capacity > LONGEST_UNCOUNTED ? text->capacity : 0;
+    return *counted == bytes || xcs_share_hold(&exchange->http->share, &exchange->held, counted, bytes);
+}
+
+static void fail_with_share(xcs_exchange *exchange)
+{
+    xcs_exchange_fail(exchange, 503,
+                      "other connections hold too much of the memory for bodies and responses. Try again later");
+    exchange->retry_after_s = 1;
+}
+
+/* ---- The body ---- */
+
+/* The client sends the rest before it reads the response. */
+static void discard_body(xcs_exchange *exchange)
+{
+    xcs_exchange_end_body(exchange);
+    fail_with_share(exchange);
+    exchange->discards = true;
+}
+
 bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t count)
 {
     exchange->body_bytes += count;
@@ -131,6 +157,8 @@ bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t coun
     if (exchange->body.at == NULL && length > 0)
         (void)xcs_text_reserve(&exchange->body, length < MOST_RESERVED ? (size_t)length : MOST_RESERVED);
     xcs_text_add(&exchange->body, bytes, count);
+    if (!hold(exchange, &exchange->body_held, &exchange->body))
+        discard_body(exchange);
     return true;
 }
 
@@ -148,12 +176,17 @@ void xcs_exchange_end_body(xcs_exchange *exchange)
         exchange->body.at = NULL;
     exchange->body_is_lent = false;
     xcs_text_free(&exchange->body);
+    (void)hold(exchange, &exchange->body_held, &exchange->body);
 }
 
 char *xcs_exchange_room(xcs_exchange *exchange, size_t *count)
 {
     *count = *count < MOST_RESERVED ? *count : MOST_RESERVED;
-    return exchange->discards ? NULL : xcs_text_reserve(&exchange->body, *count);
+    char *room = exchange->discards ? NULL : xcs_text_reserve(&exchange->body, *count);
+    if (hold(exchange, &exchange->body_held, &exchange->body))
+        return room;
+    discard_body(exchange);
+    return NULL;
 }
 
 void xcs_exchange_count_received(xcs_exchange *exchange, size_t count)
@@ -282,6 +315,11 @@ void xcs_exchange_respond(xcs_exchange *exchange)
         exchange->response.failed = false;
         xcs_exchange_fail(exchange, 503, "no memory for the response");
     }
+    if (!hold(exchange, &exchange->response_held, &exchange->response)) {
+        xcs_text_free(&exchange->response);
+        fail_with_share(exchange);
+        (void)hold(exchange, &exchange->response_held, &exchange->response);
+    }
 }
 
 void xcs_exchange_destroy(xcs_exchange *exchange, bool sent)
@@ -294,6 +332,7 @@ void xcs_exchange_destroy(xcs_exchange *exchange, bool sent)
     xcs_infer_release(&exchange->infer);
     xcs_exchange_end_body(exchange);
     xcs_text_free(&exchange->response);
+    (void)hold(exchange, &exchange->response_held, &exchange->response);
     xcs_model_release(exchange->model);
     xcvm_deallocate(&http->allocator, exchange, sizeof *exchange);
 }

@@ -3,6 +3,7 @@
 #define XCVM_SERVER_HTTP_EXCHANGE_H
 
 #include "server/common/log.h"
+#include "server/common/share.h"
 #include "server/http/parse.h"
 #include "server/http/route.h"
 #include "server/json/text.h"
@@ -23,6 +24,7 @@ struct xcs_http {
     xcs_blocks *blocks;
     xcs_server *server;
     xcs_http_options options; /* with defaults; strings are owned or invalid */
+    xcs_share share;          /* of bodies until they are decoded, and of unsent responses */
     char *api_key, *admin_path;
     char address[160];
     int sockets[2];     /* listening: of the API, and of administration; -1: none */
@@ -49,12 +51,13 @@ struct xcs_exchange {
     uint64_t begin_ns;
     xcs_trace *trace; /* NULL: the request is not sampled */
     xcs_text body;
-    size_t body_bytes; /* received */
-    bool body_is_lent; /* by the connection */
-    bool discards;     /* the response is known; the rest of the body is of no interest */
-    bool may_run_here; /* no other connection waits for the thread */
-    bool suspended;    /* of the connection's thread */
-    int state;         /* xcs_exchange_state; atomic */
+    size_t body_bytes;                     /* received */
+    size_t held, body_held, response_held; /* of the share; held: their sum */
+    bool body_is_lent;                     /* by the connection */
+    bool discards;                         /* the response is known; the rest of the body is of no interest */
+    bool may_run_here;                     /* no other connection waits for the thread */
+    bool suspended;                        /* of the connection's thread */
+    int state;                             /* xcs_exchange_state; atomic */
     xcs_model *model;
     xcs_infer_memo *memo; /* of the thread */
     xcs_infer infer;
@@ -72,8 +75,7 @@ xcs_exchange *xcs_exchange_create(xcs_http *http, xcs_connection *connection, co
 /* True if the response is ready although the body has not been read, and the connection must be closed. */
 bool xcs_exchange_is_refused(const xcs_exchange *exchange);
 /* Adds bytes of the body. Returns false if it is too long; the response is then ready, and the connection must be
- * closed.
- */
+ * closed. What is beyond the share of the connection is discarded. */
 bool xcs_exchange_receive(xcs_exchange *exchange, const char *bytes, size_t count);
 /* Lends the whole body instead, until it has been processed. */
 void xcs_exchange_lend_body(xcs_exchange *exchange, char *bytes, size_t count);

@@ -388,40 +388,6 @@ START_TEST(announced_tensors)
 }
 END_TEST
 
-/* A connection may hold half of what the others leave, however small the limit of messages is. */
-START_TEST(held_bytes)
-{
-    const size_t mib = (size_t)1 << 20;
-    xcs_grpc grpc = {.options.message_limit = 1000};
-    size_t greedy = 0, other = 0, calls[4] = {0};
-    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[0], 100 * mib));
-    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[1], 28 * mib));
-    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[2], 1));
-    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[2], 0));
-    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib));
-    ck_assert(!xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib + 1));
-    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[3], 64 * mib)); /* less than before */
-    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[1], 29 * mib));
-    (void)xcs_grpc_hold(&grpc, &greedy, &calls[0], 0);
-    (void)xcs_grpc_hold(&grpc, &greedy, &calls[1], 0);
-    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[2], 64 * mib));
-    ck_assert_uint_eq(other, 128 * mib);
-    (void)xcs_grpc_hold(&grpc, &other, &calls[2], 0);
-    (void)xcs_grpc_hold(&grpc, &other, &calls[3], 0);
-    ck_assert_uint_eq(greedy, 0);
-    ck_assert_uint_eq(other, 0);
-    ck_assert_uint_eq(grpc.held, 0);
-    ck_assert(xcs_grpc_hold(&grpc, &other, &calls[0], 1024 * mib)); /* alone */
-    ck_assert(xcs_grpc_hold(&grpc, NULL, &calls[1], mib));          /* of a connection that is closed */
-    grpc = (xcs_grpc){.options.message_limit = 1024 * mib};
-    memset(calls, 0, sizeof calls);
-    greedy = 0;
-    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[0], 2048 * mib));
-    ck_assert(xcs_grpc_hold(&grpc, &greedy, &calls[1], 2048 * mib));
-    ck_assert(!xcs_grpc_hold(&grpc, &greedy, &calls[2], 1));
-}
-END_TEST
-
 START_TEST(descriptors)
 {
     static const struct {
@@ -453,5 +419,5 @@ Suite *suite_server_grpc_messages(void);
 Suite *suite_server_grpc_messages(void)
 {
     return SUITE_OF("server_grpc_messages", timeouts, status_messages, frames, bad_frames, requests_in_pieces,
-                    broken_requests, announced_tensors, held_bytes, descriptors);
+                    broken_requests, announced_tensors, descriptors);
 }

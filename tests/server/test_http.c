@@ -1,6 +1,6 @@
 /* Tests of the HTTP server as a library: address, readiness, a request, and the end while a request runs. */
+#include "server/http/exchange.h"
 #include "tests/server/support.h"
-#include "xcvm/server_http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ static void send_request(int fd, const char *line, const char *body)
     ck_assert_int_eq(send(fd, text, (size_t)length, 0), length);
 }
 
-/* The whole answer until the connection ends. */
+/* The answer until the connection ends; of a long one only the first bytes. */
 static void expect(int fd, const char *first, const char *part)
 {
     char text[4000];
@@ -184,6 +184,68 @@ START_TEST(announced_bodies)
 }
 END_TEST
 
+/* Sends a body of `bytes` spaces, all but the last one. */
+static int begin_body(const xcs_http *http, size_t bytes)
+{
+    char text[4096];
+    const int fd = connect_to(http);
+    const int length = snprintf(
+        text, sizeof text, "POST /v2/models/doubles/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", bytes);
+    ck_assert_int_eq(send(fd, text, (size_t)length, 0), length);
+    memset(text, ' ', sizeof text);
+    for (size_t sent = 1; sent < bytes;) {
+        const size_t some = bytes - sent < sizeof text ? bytes - sent : sizeof text;
+        ck_assert_int_eq(send(fd, text, some, MSG_NOSIGNAL), (int)some);
+        sent += some;
+    }
+    return fd;
+}
+
+static size_t held_by(const xcs_http *http) { return __atomic_load_n(&http->share.held, __ATOMIC_RELAXED); }
+
+/* Bodies that are there in part cannot take all memory: a request beyond its share is refused, and others succeed. */
+START_TEST(shares)
+{
+    enum { SMALL = 100 << 10, LARGE = 1536 << 10, LIMIT = 4 << 20 };
+    const struct timeval patience = {.tv_sec = 30};
+    xcs_server *server = create_server(1);
+    add_model(server, "doubles", DOUBLES, NULL);
+    add_model(server, "long",
+              "input x f32[2]\noutput y f32[30000x2]\n$1 = In(name=\"x\")\n$2 = Expand($1, i64[2] 30000 2)\n"
+              "Out($2, name=\"y\")\n",
+              NULL);
+    xcs_http *http = open_http(server);
+    ck_assert_uint_eq(http->share.limit, 512 << 20);
+    http->share.limit = LIMIT;
+    const int holds = begin_body(http, LARGE); /* the first one may */
+    while (held_by(http) < LARGE)
+        usleep(1000);
+    const int refused = begin_body(http, LARGE);
+    ck_assert_int_eq(setsockopt(refused, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    ck_assert_int_eq(send(refused, "{", 1, MSG_NOSIGNAL), 1);
+    char answer[4000] = "";
+    ck_assert_int_gt(recv(refused, answer, sizeof answer - 1, 0), 0);
+    ck_assert_msg(strstr(answer, "HTTP/1.1 503") != NULL && strstr(answer, "Retry-After: 1\r\n") != NULL, "%s", answer);
+    /* The connection can be used again. */
+    send_request(refused, "POST /v2/models/doubles/infer", body);
+    expect(refused, "HTTP/1.1 200", "\"data\":[3,4]");
+    const int small = begin_body(http, SMALL);
+    ck_assert_int_eq(send(small, "x", 1, MSG_NOSIGNAL), 1);
+    ck_assert_int_gt(recv(small, answer, sizeof answer - 1, 0), 0);
+    ck_assert_msg(strstr(answer, "HTTP/1.1 400") != NULL, "%s", answer);
+    close(small);
+    ask(http, "POST /v2/models/long/infer", body, "HTTP/1.1 200", "\"data\":[1.5,2,1.5,2,");
+    http->share.limit = LARGE; /* nothing is left */
+    ask(http, "POST /v2/models/long/infer", body, "HTTP/1.1 503", "other connections hold too much");
+    ask(http, "POST /v2/models/doubles/infer", body, "HTTP/1.1 200", "\"data\":[3,4]");
+    close(holds);
+    while (held_by(http) != 0)
+        usleep(1000);
+    xcs_http_destroy(http);
+    xcs_server_destroy(server);
+}
+END_TEST
+
 /* A load that takes long, until it may end. */
 typedef struct slow_loader {
     bool waits, ends; /* atomic */
@@ -236,6 +298,6 @@ END_TEST
 Suite *suite_server_http(void);
 Suite *suite_server_http(void)
 {
-    return SUITE_OF("server_http", answers, refuses_addresses, clients_leave, clients_end, announced_bodies,
+    return SUITE_OF("server_http", answers, refuses_addresses, clients_leave, clients_end, announced_bodies, shares,
                     ends_after_load);
 }
