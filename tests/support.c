@@ -119,3 +119,7 @@ uint64_t test_patience(void)
     const double times = text != NULL ? strtod(text, NULL) : 1.0;
     return (uint64_t)(PATIENCE * (times > 1.0 ? times : 1.0));
 }
+
+size_t test_fewer(size_t count) { return test_patience() > 1 ? (count + 4) / 5 : count; }
+
+bool test_takes(size_t indices) { return test_patience() == 1 || indices % 5 == 0; }

@@ -7,6 +7,16 @@
 /* For functions in headers that not every test calls. */
 #define UNUSED __attribute__((unused))
 
+/* 1 with the thread sanitizer, which does not support threads that are started after a fork, and finds nothing in what
+ * one thread does. */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#define TEST_THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define TEST_THREAD_SANITIZER 0
+#endif
+
 typedef struct test_bytes {
     char *at;
     size_t length, capacity;
@@ -30,6 +40,10 @@ uint64_t test_cpu_ns(void);
 /* Factor of time limits: 20 with a sanitizer of addresses or threads, multiplied by Check's CK_TIMEOUT_MULTIPLIER,
  * which emulators set. */
 uint64_t test_patience(void);
+/* Of `count` random cases, how many are run: a fifth with a sanitizer or an emulator, which take long. */
+size_t test_fewer(size_t count);
+/* The same for combinations of sizes: whether the one with this sum of indices is run. */
+bool test_takes(size_t indices);
 
 /* Number of resident pages of memory, of at most 8192; SIZE_MAX if the system does not report it. */
 size_t test_resident_pages(const void *memory, size_t bytes);

@@ -1,6 +1,7 @@
 /* Tests of the thread pool: every item once, nested loops, forks, late workers. */
 #include "base/clock.h"
 #include "base/threads.h"
+#include "tests/support.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -170,16 +171,7 @@ START_TEST(signals_are_the_callers)
 }
 END_TEST
 
-/* The thread sanitizer does not support threads that are started after a fork. */
-#if defined(__has_feature)
-#define THREAD_SANITIZER __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#else
-#define THREAD_SANITIZER 0
-#endif
-
-#if !THREAD_SANITIZER
+#if !TEST_THREAD_SANITIZER
 /* Threads of this process. */
 static int thread_count(void)
 {
@@ -406,7 +398,7 @@ Suite *suite_base_threads(void)
     tcase_add_test(tests, spans);
     tcase_add_test(tests, processors_and_clock);
     suite_add_tcase(suite, tests);
-#if !THREAD_SANITIZER
+#if !TEST_THREAD_SANITIZER
     /* By itself, so that it can be left out where threads are emulated. */
     TCase *forks = tcase_create("forks");
     tcase_set_tags(forks, "fork");

@@ -47,8 +47,8 @@ size=$(wc -c <small.bin)
 run run small.bin -i x=ones
 out 'y=2x3xf32=1 1 1 1 1 1'
 
-# A broken program may run, if it happens to be another sound one; else one line names the file. Every bit of a program
-# is tried in process by other tests.
+# A broken program may run, if it happens to be another sound one; else one line names the file. Other tests try every
+# bit of a program in process.
 examine() {
     case $status in
     0) good ;;
@@ -63,7 +63,7 @@ examine() {
     esac
     rm -f bad.npy
 }
-for ((at = 0; at < size; at++)); do
+for ((at = 0; at < size; at += 7)); do
     head -c "$at" small.bin >bad.bin
     run run bad.bin --random --fuel 100 --max-memory 64M --output @bad.npy
     examine "the first $at bytes"

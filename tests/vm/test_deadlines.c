@@ -117,11 +117,10 @@ static void check_cancelled(xcvm_session *session, const long_case *c)
                   c->instruction, status == XCVM_OK ? "it succeeds" : error.message, c->body);
 }
 
-/* Processor time, the minimum of several tries: other processes may delay the test or evict its pages. A sanitizer
- * looks at memory, which needs no long run. */
+/* Processor time, the minimum of several tries: other processes may delay the test or evict its pages. */
 static void check_deadline(xcvm_session *session, const long_case *c)
 {
-    const uint64_t timeout = test_patience() > 1 ? 20 : 100;
+    const uint64_t timeout = 20;
     const xcvm_run_options deadline = {.size = sizeof deadline, .timeout_ns = timeout * MILLISECOND};
     xcvm_error error = {.pc = -1};
     xcvm_status status = XCVM_OK;

@@ -75,7 +75,7 @@ static void make_random(xcc_builder *b)
 START_TEST(random_graphs)
 {
     size_t blocked = 0;
-    const uint32_t seeds = test_patience() > 1 ? SEEDS / 5 : SEEDS; /* sanitizers take long */
+    const uint32_t seeds = (uint32_t)test_fewer(SEEDS);
     for (graph_seed = 0; graph_seed < seeds; graph_seed++) {
         compilation c;
         check_same_results(make_random, &c);

@@ -407,13 +407,12 @@ Suite *suite_ops_blocked(void)
     TCase *c = tcase_create("blocked");
     tcase_set_timeout(c, 120);
     /* Sanitizers take long: a fifth of the random ones. */
-    const int part = test_patience() > 1 ? 5 : 1;
-    tcase_add_loop_test(c, random_convolutions, 0, 180 / AT_A_TIME / part);
-    tcase_add_loop_test(c, dilated_convolutions, 0, 300 / AT_A_TIME / part);
-    tcase_add_loop_test(c, deep_convolutions, 0, 240 / AT_A_TIME / part);
+    tcase_add_loop_test(c, random_convolutions, 0, (int)test_fewer(180 / AT_A_TIME));
+    tcase_add_loop_test(c, dilated_convolutions, 0, (int)test_fewer(300 / AT_A_TIME));
+    tcase_add_loop_test(c, deep_convolutions, 0, (int)test_fewer(240 / AT_A_TIME));
     tcase_add_loop_test(c, known_deep_convolutions, 0, KNOWN_DEEP);
-    tcase_add_loop_test(c, line_convolutions, 0, 180 / AT_A_TIME / part);
-    tcase_add_loop_test(c, pairs, 0, 120 / AT_A_TIME / part);
+    tcase_add_loop_test(c, line_convolutions, 0, (int)test_fewer(180 / AT_A_TIME));
+    tcase_add_loop_test(c, pairs, 0, (int)test_fewer(120 / AT_A_TIME));
     tcase_add_test(c, pairs_behind_padding);
     tcase_add_test(c, known_convolutions);
     tcase_add_test(c, many_images);
