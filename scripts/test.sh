@@ -151,9 +151,9 @@ sources() {
 }
 step 'demo' examples/digits/demo.sh build/release demo
 # Of about the same processor time. Three lanes for two processors: some steps wait more than they compute.
-operators_and_python() { operators; python_package; }
-models_and_sources() { models; sources; }
-lanes operators_and_python outputs models_and_sources
+operators_and_sources() { operators; sources; }
+outputs_and_python() { outputs; python_package; }
+lanes operators_and_sources outputs_and_python models
 
 count() { grep -cx "$1" "$logs/results"; }
 passed=$(count ok) failed=$(count FAILED) skipped=$(count skipped)
