@@ -29,3 +29,5 @@ set(XCVM_MACHINE_FLAGS -Oz)
 # Vector sources that are compiled for speed: those that the time of usual models is spent in. In the others, optimization
 # for size saves 60 KB of 510 (brotli).
 set(XCVM_FAST_SOURCES "/(attention/simd/(attention|cached_attention)|conv/simd/(blocked|conv[.]|conv_depthwise|conv_im2col|conv_rows|conv_winograd|planes|winograd)|elementwise/simd/(binary|unary|activation_rows)[.]|matmul/simd/(gemm|gemv|pair|quant)|norm/simd/(layer_norm|softmax)|recurrent/simd/(lstm|recurrent[.]|recurrent_steps)|quantize/simd/(integer_gemm|quantized_product|quantized_depthwise)|ops/simd/)[^/]*$")
+# With relaxed SIMD, a product and a sum are one instruction. Not every engine has it.
+set(XCVM_RELAXED_FLAGS -mrelaxed-simd)

@@ -26,6 +26,16 @@ XCVM_INLINE xcvm_lanes xcvm_lanes_load(const float *from) { return *(const xcvm_
 XCVM_INLINE void xcvm_lanes_store(float *to, xcvm_lanes v) { *(xcvm_lanes_at *)to = v; }
 /* Subtracting zero changes no value, and compilers generate a plain broadcast. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_all(float x) { return x - (xcvm_lanes){0}; }
+/* sum + a * b, with one rounding where the instruction set has that. Compilers join the two operations, except for
+ * WebAssembly. */
+#if defined(__wasm_relaxed_simd__)
+XCVM_INLINE xcvm_lanes xcvm_lanes_add_product(xcvm_lanes sum, xcvm_lanes a, xcvm_lanes b)
+{
+    return __builtin_wasm_relaxed_madd_f32x4(a, b, sum);
+}
+#else
+XCVM_INLINE xcvm_lanes xcvm_lanes_add_product(xcvm_lanes sum, xcvm_lanes a, xcvm_lanes b) { return sum + a * b; }
+#endif
 /* a where the mask has all bits set, b where it has none. */
 XCVM_INLINE xcvm_lanes xcvm_lanes_choose(xcvm_lanes_mask mask, xcvm_lanes a, xcvm_lanes b)
 {

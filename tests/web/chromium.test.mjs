@@ -25,6 +25,9 @@ for (const isolation of [false, true])
             worker.onerror = ({ message }) => resolve(`worker: ${message}`);
         })), 'ok');
         assert.deepEqual(refused, []);
+        const modules = site.served.map(([name]) => name).filter((name) => name.endsWith('.wasm'));
+        assert.ok(modules.includes('/package/js/xcvm-relaxed.wasm'), `${modules}`);
+        assert.equal(modules.includes('/package/js/xcvm-threads-relaxed.wasm'), isolation);
         await page.context().close();
     });
 

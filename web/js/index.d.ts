@@ -135,7 +135,7 @@ export type InstructionProfile = Pick<Event, 'pc' | 'instruction' | 'node' | 'st
     'bytesWritten' | 'liveBytes' | 'threads'>;
 
 export function init(source?: ModuleSource, options?: EngineOptions): Promise<Module>;
-/** As `init`, for xcvm-threads.wasm, which programs with several threads use in WebAssembly. */
+/** As `init`, for the module that programs with several threads use in WebAssembly. */
 export function initThreads(source?: ModuleSource): Promise<WebAssembly.Module>;
 
 export class Program {

@@ -1,5 +1,6 @@
 /* Programs and sessions of the VM. */
 import { engineOf, nativeEngine } from './engines.js';
+import { hasRelaxedSimd } from './features.js';
 import { compileModule, describe, readBytes, XcvmError } from './source.js';
 import { initThreads, usableThreads } from './threads.js';
 import { checkDims, HeapTensor, plainValue, Tensor } from './values.js';
@@ -9,14 +10,17 @@ export { HeapTensor, initThreads, Tensor, XcvmError };
 
 let vmModule = null;
 
-/** Loads the VM, once. `source` is a URL, bytes, a Response or a WebAssembly.Module; by default xcvm.wasm beside this file,
- * or in Node the native engine if it is installed. Program.load calls it. */
+/* Bundlers find files by such expressions. */
+const vmFile = () => hasRelaxedSimd() ? new URL('./xcvm-relaxed.wasm', import.meta.url) : new URL('./xcvm.wasm', import.meta.url);
+
+/** Loads the VM, once. `source` is a URL, bytes, a Response or a WebAssembly.Module; by default xcvm-relaxed.wasm or xcvm.wasm
+ * beside this file, or in Node the native engine if it is installed. Program.load calls it. */
 export async function init(source, { engine } = {}) {
     const native = source === undefined ? await nativeEngine(engine) : null;
     if (native !== null)
         return native;
     if (source !== undefined || vmModule === null) {
-        const loading = compileModule(source ?? new URL('./xcvm.wasm', import.meta.url));
+        const loading = compileModule(source ?? vmFile());
         /* A failure may pass, as of a network. */
         loading.catch(() => { if (vmModule === loading) vmModule = null; });
         vmModule = loading;

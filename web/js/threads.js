@@ -1,4 +1,5 @@
 /* Worker threads of an instance with shared memory. */
+import { hasRelaxedSimd } from './features.js';
 import { compileModule, isNode, XcvmError } from './source.js';
 
 const STACK_BYTES = 1 << 20, MOST_THREADS = 64;
@@ -12,10 +13,13 @@ function warn(text) {
 let threadsModule = null;
 let NodeWorker = null;
 
-/** Loads the module with threads, once. `source` as for `init`; by default xcvm-threads.wasm beside this file. */
+const threadsFile = () => hasRelaxedSimd() ? new URL('./xcvm-threads-relaxed.wasm', import.meta.url) : new URL('./xcvm-threads.wasm', import.meta.url);
+
+/** Loads the module with threads, once. `source` as for `init`; by default xcvm-threads-relaxed.wasm or xcvm-threads.wasm
+ * beside this file. */
 export function initThreads(source) {
     if (source !== undefined || threadsModule === null) {
-        const loading = compileModule(source ?? new URL('./xcvm-threads.wasm', import.meta.url));
+        const loading = compileModule(source ?? threadsFile());
         loading.catch(() => { if (threadsModule === loading) threadsModule = null; });
         threadsModule = loading;
     }

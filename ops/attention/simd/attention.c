@@ -244,7 +244,7 @@ static xcvm_status run_few(const attention_loop *w, const block *at, memory *roo
             for (size_t j = 0; j < count; j++, from += d->v.row) {
                 const xcvm_lanes by = xcvm_lanes_all(weight[j]);
                 for (size_t v = 0; v < 4; v++)
-                    sum[v] += by * xcvm_lanes_load(from + v * XCVM_LANES);
+                    sum[v] = xcvm_lanes_add_product(sum[v], by, xcvm_lanes_load(from + v * XCVM_LANES));
             }
             for (size_t v = 0; v < 4; v++)
                 xcvm_lanes_store(sums + p + v * XCVM_LANES, sum[v]);

@@ -90,7 +90,7 @@ XCVM_INLINE void add_values(const float *from, size_t count, size_t v_width, con
             const xcvm_lanes by = xcvm_lanes_all(weight[r * weight_row + j]);
 #pragma GCC unroll 4
             for (size_t v = 0; v < vectors; v++)
-                sum[r][v] += by * value[v];
+                sum[r][v] = xcvm_lanes_add_product(sum[r][v], by, value[v]);
         }
     }
 #pragma GCC unroll 4
@@ -143,7 +143,7 @@ static void score_keys(const float *keys, const float *q, size_t width, float *p
         const xcvm_lanes x = xcvm_lanes_load(q + p);
 #pragma GCC unroll 16
         for (size_t j = 0; j < XCVM_LANES; j++)
-            sum[j] += xcvm_lanes_load(keys + j * width + p) * x;
+            sum[j] = xcvm_lanes_add_product(sum[j], xcvm_lanes_load(keys + j * width + p), x);
     }
     xcvm_lanes_store(products, xcvm_lanes_sums(sum));
     for (size_t j = 0; p < width && j < XCVM_LANES; j++) {

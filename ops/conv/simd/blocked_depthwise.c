@@ -128,7 +128,7 @@ XCVM_INLINE void add_close_row(xcvm_lanes *sum, const float *from, const float *
             const xcvm_lanes filter = xcvm_lanes_load(w + j * channels * BLOCK);
 #pragma GCC unroll XCVM_UNROLL_8
             for (size_t p = 0; p < pixels; p++)
-                sum[p] += filter * x[p + j];
+                sum[p] = xcvm_lanes_add_product(sum[p], filter, x[p + j]);
         }
     }
 }
@@ -161,8 +161,9 @@ XCVM_TILE_FUNCTION void sum_run(const row_sum *g, const size_t columns, const si
                     const xcvm_lanes filter = xcvm_lanes_load(w);
 #pragma GCC unroll XCVM_UNROLL_8
                     for (size_t p = 0; p < pixels; p++)
-                        sum[p] += filter *
-                                  spread(from + (p * stride + j * dilation) * BLOCK, v * XCVM_LANES, channels, channel);
+                        sum[p] = xcvm_lanes_add_product(
+                            sum[p], filter,
+                            spread(from + (p * stride + j * dilation) * BLOCK, v * XCVM_LANES, channels, channel));
                 }
             }
             row += c->dilation[0];

@@ -204,7 +204,8 @@ XCVM_TILE_FUNCTION void multiply_row(const bool edge, const size_t pixels, const
         for (size_t j = 0; j < SPAN; j++)
 #pragma GCC unroll XCVM_UNROLL_4
             for (size_t p = 0; p < pixels; p++)
-                sum[j * pixels + p] += xcvm_lanes_all(x[j * x_point + p * BLOCK + channel]) * u[j];
+                sum[j * pixels + p] = xcvm_lanes_add_product(
+                    sum[j * pixels + p], xcvm_lanes_all(x[j * x_point + p * BLOCK + channel]), u[j]);
     }
 #pragma GCC unroll 6
     for (size_t j = 0; j < SPAN; j++)

@@ -41,7 +41,7 @@ XCVM_TILE_FUNCTION void multiply_tile(const xcvm_point_row *g, const size_t bloc
                         const xcvm_lanes pixel = xcvm_lanes_all(from[p * BLOCK]);
 #pragma GCC unroll XCVM_UNROLL_8
                         for (size_t v = 0; v < vectors; v++)
-                            sum[p * vectors + v] += pixel * filter[v];
+                            sum[p * vectors + v] = xcvm_lanes_add_product(sum[p * vectors + v], pixel, filter[v]);
                     }
                 }
             }

@@ -13,7 +13,7 @@ enum { BLOCK = XCVM_CHANNEL_BLOCK, VECTORS = XCVM_BLOCK_VECTORS, SUMS = XCVM_PRO
 #define TILES_LANES xcvm_lanes
 #define TILES_LOAD xcvm_lanes_load
 #define TILES_ALL(from) xcvm_lanes_all(*(from))
-#define TILES_ADD(sum, pixel, filter) ((sum) + (pixel) * (filter))
+#define TILES_ADD xcvm_lanes_add_product
 #include "ops/conv/simd/blocked_tiles.h"
 
 static bool is_side_by_side(const xcvm_blocked_product *g)

@@ -41,7 +41,7 @@ XCVM_INLINE void add_taps(const float *planes, const size_t *offsets, const slic
             const float *at = planes + offsets[t] + i;
 #pragma GCC unroll 4
             for (int j = 0; j < XCVM_PLANES_VECTORS; j++)
-                sum[j] += weight * xcvm_lanes_load(at + j * XCVM_LANES);
+                sum[j] = xcvm_lanes_add_product(sum[j], weight, xcvm_lanes_load(at + j * XCVM_LANES));
         }
         if (clamp != NULL)
 #pragma GCC unroll 4

@@ -136,7 +136,7 @@ XCVM_INLINE void sum_taps(const float *band, const size_t *offsets, const float 
             const float *at = band + offsets[t] + i;
 #pragma GCC unroll 4
             for (int j = 0; j < VECTORS; j++)
-                sum[j] += weight * xcvm_lanes_load(at + j * XCVM_LANES);
+                sum[j] = xcvm_lanes_add_product(sum[j], weight, xcvm_lanes_load(at + j * XCVM_LANES));
         }
 #pragma GCC unroll 4
         for (int j = 0; j < VECTORS; j++)

@@ -32,7 +32,7 @@ XCVM_INLINE void xcvm_dot_tile(const float *a, size_t a_row, const float *b, siz
             const xcvm_lanes x = xcvm_lanes_load(a + (size_t)i * a_row + p);
 #pragma GCC unroll 8
             for (int j = 0; j < columns; j++)
-                sum[i][j] += x * v[j];
+                sum[i][j] = xcvm_lanes_add_product(sum[i][j], x, v[j]);
         }
     }
 #pragma GCC unroll 4

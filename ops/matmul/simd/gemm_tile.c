@@ -49,7 +49,7 @@ XCVM_INLINE void multiply_tile(const xcvm_gemm_tile *t, const int rows, const in
             const xcvm_lanes x = xcvm_lanes_all(a[i / 4][(size_t)(i % 4) * row]);
 #pragma GCC unroll 4
             for (int j = 0; j < vectors; j++)
-                sum[i][j] += x * v[j];
+                sum[i][j] = xcvm_lanes_add_product(sum[i][j], x, v[j]);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i += 4)

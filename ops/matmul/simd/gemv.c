@@ -72,8 +72,8 @@ static void axpy(const vector_product *v, size_t begin, size_t count, float *res
             xcvm_lanes even = xcvm_lanes_load(y + i), odd = {0};
 #pragma GCC unroll 8
             for (size_t q = 0; q < AXPY_ROWS; q += 2) {
-                even += xcvm_lanes_load(w + q * stride + i) * x[q];
-                odd += xcvm_lanes_load(w + (q + 1) * stride + i) * x[q + 1];
+                even = xcvm_lanes_add_product(even, xcvm_lanes_load(w + q * stride + i), xcvm_lanes_all(x[q]));
+                odd = xcvm_lanes_add_product(odd, xcvm_lanes_load(w + (q + 1) * stride + i), xcvm_lanes_all(x[q + 1]));
             }
             xcvm_lanes_store(y + i, even + odd);
         }
@@ -110,10 +110,12 @@ XCVM_INLINE void axpy_vectors(const vector_product *v, const float *w, const siz
             const xcvm_lanes x = xcvm_lanes_all(v->x[p]), next = xcvm_lanes_all(v->x[p + 1]);
 #pragma GCC unroll 8
             for (size_t i = 0; i < vectors; i++)
-                even[i] += xcvm_lanes_load(w + (i + 1 < vectors ? i * XCVM_LANES : last)) * x;
+                even[i] =
+                    xcvm_lanes_add_product(even[i], xcvm_lanes_load(w + (i + 1 < vectors ? i * XCVM_LANES : last)), x);
 #pragma GCC unroll 8
             for (size_t i = 0; i < vectors; i++)
-                odd[i] += xcvm_lanes_load(w + stride + (i + 1 < vectors ? i * XCVM_LANES : last)) * next;
+                odd[i] = xcvm_lanes_add_product(
+                    odd[i], xcvm_lanes_load(w + stride + (i + 1 < vectors ? i * XCVM_LANES : last)), next);
         }
 #pragma GCC unroll 8
         for (size_t i = 0; i < vectors; i++)
@@ -204,7 +206,7 @@ static void dot_short(const vector_product *v, size_t begin, size_t count, float
             const xcvm_lanes x = xcvm_lanes_load(v->x + p);
 #pragma GCC unroll 16
             for (size_t r = 0; r < XCVM_LANES; r++)
-                sum[r] += xcvm_lanes_load(w[r] + p) * x;
+                sum[r] = xcvm_lanes_add_product(sum[r], xcvm_lanes_load(w[r] + p), x);
         }
         if (rest > 0) {
             const xcvm_lanes x = load_end(v->x, v->k, rest);

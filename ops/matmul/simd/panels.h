@@ -41,7 +41,8 @@ XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t 
                 for (size_t i = 0; i < count; i++) {
 #pragma GCC unroll 4
                     for (size_t v = 0; v < XCVM_PANELS_VECTORS; v++)
-                        sum[f][i][v] += factor * xcvm_lanes_load_as(dtype, at + i * stride + v * vector);
+                        sum[f][i][v] = xcvm_lanes_add_product(sum[f][i][v], factor,
+                                                              xcvm_lanes_load_as(dtype, at + i * stride + v * vector));
                 }
             }
         for (; p < end; p++)
@@ -49,8 +50,9 @@ XCVM_INLINE void xcvm_panels_dot(const xcvm_dtype dtype, const float *x, size_t 
             for (size_t i = 0; i < count; i++)
 #pragma GCC unroll 4
                 for (size_t v = 0; v < XCVM_PANELS_VECTORS; v++)
-                    sum[0][i][v] += xcvm_lanes_all(x[p]) *
-                                    xcvm_lanes_load_as(dtype, (const char *)panels + p * row + i * stride + v * vector);
+                    sum[0][i][v] = xcvm_lanes_add_product(
+                        sum[0][i][v], xcvm_lanes_all(x[p]),
+                        xcvm_lanes_load_as(dtype, (const char *)panels + p * row + i * stride + v * vector));
 #pragma GCC unroll 4
         for (size_t i = 0; i < count; i++)
 #pragma GCC unroll 4

@@ -29,7 +29,7 @@ XCVM_INLINE void xcvm_row_tile_add(xcvm_lanes *sum, const float *const *from, si
         const xcvm_lanes x = xcvm_lanes_all(from[i][at]);
 #pragma GCC unroll 4
         for (size_t j = 0; j < vectors; j++)
-            sum[i * vectors + j] += x * v[j];
+            sum[i * vectors + j] = xcvm_lanes_add_product(sum[i * vectors + j], x, v[j]);
     }
 }
 
