@@ -125,7 +125,7 @@ static void check_deadline(xcvm_session *session, const long_case *c)
     xcvm_error error = {.pc = -1};
     xcvm_status status = XCVM_OK;
     uint64_t taken = UINT64_MAX;
-    const uint64_t longest = 300 * test_patience();
+    const uint64_t longest = 300;
     for (int i = 0; i < TRIES && taken >= longest; i++) {
         const uint64_t start = test_cpu_ns();
         status = xcvm_session_run(session, &deadline, &error);
@@ -159,7 +159,10 @@ static void check_case(const long_case *c)
         xcvm_value_release(value);
     }
     check_cancelled(session, c);
-    check_deadline(session, c);
+    /* A kernel that has no time left ends as one that is cancelled. Time is not measured with a sanitizer or emulator.
+     */
+    if (test_patience() == 1)
+        check_deadline(session, c);
     xcvm_session_destroy(session);
     xcvm_program_destroy(program);
     for (size_t i = 0; i < count; i++)
