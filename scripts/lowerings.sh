@@ -1,6 +1,6 @@
 #!/bin/sh
 # lowerings.sh BUILD: whether each ONNX operator becomes the instructions that compiler/import_onnx/lower/
-# operators.def says. The models of the suites of lowerings and the conformance cases, with those of tests/differential/contrib.sh, are compiled, and the graph is
+# operators.def says. The models of the suites of lowerings and all conformance cases, with those of tests/differential/contrib.sh, are compiled, and the graph is
 # looked at as it was imported.
 # Without the cases that tests/differential/contrib.sh makes, those of com.microsoft are left out.
 # An instruction that an operator becomes but its row does not name, or the other way round, is one line of output.
@@ -20,8 +20,7 @@ for suite in tests/compiler/import_onnx/test_*.c; do
     XCVM_KEEP_MODELS=$build/lowerings-models "$build/tests/xcvm_tests" "compiler_${suite#test_}" >/dev/null
 done
 # OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name".
-# Cases by opset differ in types and sizes, and rarely in instructions: a fourth of them is taken.
-find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | awk '!/version-cases/ || n++ % 4 == 0' | while read -r model; do
+find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | while read -r model; do
     "$xcvm" compile "$model" -O0 --dump-after canonicalize 2>/dev/null || continue
     # Quantized models are computed in integers if this is faster on this machine, or on request.
     ! grep -q Quantize "$model" ||

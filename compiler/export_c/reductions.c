@@ -19,10 +19,20 @@ typedef struct reduction {
     const char *start, *step, *result, *whole_step, *whole_result;
 } reduction;
 
+/* A product of many numbers leaves the range of f64 on the way, so its exponent is kept apart, as in the VM. */
+#define MULTIPLY                                                                                                       \
+    "sum *= v;\n"                                                                                                      \
+    "                if ((fabs(sum) < 1e-90 && sum != 0) || (fabs(sum) > 1e90 && fabs(sum) < (double)INFINITY)) {\n"   \
+    "                    int moved;\n"                                                                                 \
+    "                    sum = frexp(sum, &moved);\n"                                                                  \
+    "                    exponent += moved;\n"                                                                         \
+    "                }"
+
 static const reduction reductions[] = {
     {XCVM_OP_ReduceSum, "0", "sum += v", "sum", "sum += (uint64_t)v", "sum"},
     {XCVM_OP_ReduceMean, "0", "sum += v", "sum / n", "sum += (uint64_t)v", "n == 0 ? 0 : (int64_t)sum / (int64_t)n"},
-    {XCVM_OP_ReduceProd, "1", "sum *= v", "sum", "sum *= (uint64_t)v", "sum"},
+    {XCVM_OP_ReduceProd, "1", MULTIPLY, "ldexp(sum, exponent < -9999 ? -9999 : exponent > 9999 ? 9999 : (int)exponent)",
+     "sum *= (uint64_t)v", "sum"},
     {XCVM_OP_ReduceL1, "0", "sum += fabs(v)", "sum", "sum += v < 0 ? 0 - (uint64_t)v : (uint64_t)v", "sum"},
     {XCVM_OP_ReduceL2, "0", "sum += v * v", "sqrt(sum)", "sum += (uint64_t)v * (uint64_t)v", "sqrt((double)sum)"},
     {XCVM_OP_ReduceSumSquare, "0", "sum += v * v", "sum", "sum += (uint64_t)v * (uint64_t)v", "sum"},
@@ -111,6 +121,8 @@ static bool write_reduction(xcc_c_export *x, xcc_c_step *step)
     for (int i = 0; i < l.kept; i++)
         xcc_c_line(x, " + k%d * %lld", i, (long long)l.kept_steps[i]);
     xcc_c_line(x, ";\n            %s sum = %s;\n", is_float ? "double" : compares ? wide : "uint64_t", start);
+    if (is_float && r->opcode == XCVM_OP_ReduceProd)
+        xcc_c_line(x, "            long long exponent = 0;\n");
     if (r->opcode == XCVM_OP_ReduceLogSumExp) {
         xcc_c_line(x, "            double greatest = -(double)INFINITY, base;\n");
         write_pass(x, &l, "double", "greatest = v > greatest || v != v ? v : greatest");
