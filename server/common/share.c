@@ -1,3 +1,4 @@
+/* Memory that the connections of a server share. */
 #include "server/common/share.h"
 
 size_t xcs_share_limit(size_t message_limit)
