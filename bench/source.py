@@ -43,7 +43,13 @@ def bert():
     config = models.Config(vocab_size=5000, hidden_size=256, num_hidden_layers=4, intermediate_size=1024, max_position_embeddings=128)
     mask = torch.ones(2, 64, dtype=torch.int64)
     mask[1, 40:] = 0
-    return models.BertModel(config), (torch.randint(1, 5000, (2, 64)), mask, torch.randint(0, 2, (2, 64)))
+    model = models.BertModel(config)
+    for module in model.modules():
+        # As BERT begins. With the weights of the small models in the tests, which are ten times as large, eager PyTorch is
+        # 1.4e-4 from the results in f64.
+        if isinstance(module, torch.nn.Linear):
+            module.weight.data *= 0.1
+    return model, (torch.randint(1, 5000, (2, 64)), mask, torch.randint(0, 2, (2, 64)))
 
 
 def gpt():
