@@ -17,7 +17,8 @@ cp -r web/js web/playground web/package.json web/README.md LICENSE "$package"
 mkdir "$package/playground/digits"
 cp examples/digits/model.onnx examples/digits/untrained.onnx examples/digits/digits.npz "$package/playground/digits"
 cp compiler/export_c/javascript/source.js "$package/js"
-cp build/web/xcvm.wasm build/web/xcvm-relaxed.wasm build/web/xcvm-threads.wasm build/web/xcvm-threads-relaxed.wasm build/web/xcvm-compiler.wasm "$package/js"
+machines="xcvm xcvm-relaxed xcvm-threads xcvm-threads-relaxed"
+for module in $machines xcvm-compiler; do cp build/web/$module.wasm "$package/js"; done
 
 # Users download the modules compressed. Thousands of bytes, as of brotli -q 11.
 check() {
@@ -25,7 +26,7 @@ check() {
     echo "$1: $(stat -c %s "build/web/$1") bytes, $bytes with brotli"
     [ "$bytes" -le $(($2 * 1000)) ] || { echo "build/web/$1 is larger than $2 KB with brotli; cmake/dependencies-wasi.cmake says which sources are compiled for speed" >&2; exit 1; }
 }
-for module in xcvm xcvm-relaxed xcvm-threads xcvm-threads-relaxed; do check $module.wasm 450; done
+for module in $machines; do check $module.wasm 450; done
 check xcvm-compiler.wasm 750
 
 [ "${XCVM_WEB_NATIVE:-}" != no ] || exit 0

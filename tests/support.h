@@ -40,7 +40,8 @@ uint64_t test_cpu_ns(void);
 /* Factor of time limits: 20 with a sanitizer of addresses or threads, multiplied by Check's CK_TIMEOUT_MULTIPLIER,
  * which emulators set. */
 uint64_t test_patience(void);
-/* Of `count` random cases, how many are run: a fifth with a sanitizer or an emulator, which take long. */
+/* Of `count` random cases, or nodes of a large model, how many there are: a fifth with a sanitizer or an emulator,
+ * which take long. */
 size_t test_fewer(size_t count);
 /* The same for combinations of sizes: whether the one with this sum of indices is run. */
 bool test_takes(size_t indices);

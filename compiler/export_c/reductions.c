@@ -19,7 +19,8 @@ typedef struct reduction {
     const char *start, *step, *result, *whole_step, *whole_result;
 } reduction;
 
-/* A product of many numbers leaves the range of f64 on the way, so its exponent is kept apart, as in the VM. */
+/* A product of many numbers leaves the range of f64 on the way, so its exponent is kept apart, as the VM does
+ * in long rows of f32. */
 #define MULTIPLY                                                                                                       \
     "sum *= v;\n"                                                                                                      \
     "                if ((fabs(sum) < 1e-90 && sum != 0) || (fabs(sum) > 1e90 && fabs(sum) < (double)INFINITY)) {\n"   \

@@ -95,13 +95,10 @@ static outcome compile_kind(scale_kind kind, size_t size, uint64_t timeout_ns)
 
 /* ---- In proportion ---- */
 
-/* A sanitizer looks at memory, which needs no large models. */
-static size_t scaled_down(size_t size) { return test_patience() > 1 ? size / 8 : size; }
-
 START_TEST(memory_is_in_proportion)
 {
     const scale_kind kind = (scale_kind)_i;
-    const size_t small = scaled_down(1000), times = 8;
+    const size_t small = test_fewer(1000), times = 8;
     const outcome a = compile_kind(kind, small, 0), b = compile_kind(kind, small * times, 0);
     /* Arrays that double make it up to twice as much as strict proportion. */
     ck_assert_msg(b.peak <= 2 * times * a.peak, "%s: %zu bytes of memory, %zu for %zu times as many",
@@ -116,7 +113,7 @@ START_TEST(time_is_in_proportion)
                                        SCALE_concats,   SCALE_attributes, SCALE_kept};
     const uint64_t minute = UINT64_C(60000000000) * test_patience();
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        compile_kind(kinds[i], scaled_down(kinds[i] == SCALE_attributes ? 400000 : 100000), minute);
+        compile_kind(kinds[i], test_fewer(kinds[i] == SCALE_attributes ? 400000 : 100000), minute);
 }
 END_TEST
 
