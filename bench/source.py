@@ -3,7 +3,7 @@
 
 Each model is compiled by xcvm.compile from its source, and from the ONNX model that torch.onnx.export writes, with the same
 options. Results are compared with eager PyTorch. Both programs run in turn on one thread. Prints the page in Markdown, and
-to stderr which programs from source are more than 2 % slower. The exit code is 1 if a result is wrong."""
+to stderr which programs from source are more than 2 % slower, by medians. The exit code is 1 if a result is wrong."""
 
 import argparse
 import io
@@ -32,6 +32,9 @@ VISION = {
 OPSET = 17
 LEAST_RUNS = 5
 PLACEMENTS = 4
+# A program from source that has less than this share of the export's speed is measured again, with more placements.
+BOUND = 0.98
+REPEATS = 3
 
 
 def network(name, size):
@@ -160,6 +163,11 @@ def instructions(runner):
     return sorted(name for name in names if name not in ("In", "Out", "Free", "Reshape", "Flatten"))
 
 
+def ratio(times):
+    """Return the speed of the program from source, as a share of the export's, by medians of all runs."""
+    return statistics.median(times[1]) / statistics.median(times[0])
+
+
 def measure(make, seconds):
     """Return the measurements of a model: seconds of compilation and of runs, for the source and for the export, whether
     results agree with PyTorch, and whether both programs have the same instructions."""
@@ -180,7 +188,9 @@ def measure(make, seconds):
     export, export_time = timed(lambda: xcvm.compile(exported(model, arguments)))
     saved = [source.source, export.source]
     right, times = [True, True], [[], []]
-    for placement in range(PLACEMENTS):
+    for placement in range(PLACEMENTS * REPEATS):
+        if placement and placement % PLACEMENTS == 0 and ratio(times) >= BOUND:
+            break
         # Where weights and registers lie in memory changes a time by some percent, so programs are loaded again.
         loaded = [xcvm.Program(bytes(bytearray(data))) for data in saved]
         runners = [Runner(program, arguments) for program in loaded]
@@ -210,8 +220,9 @@ def main():
     print("# Models from source\n")
     print(f"[Models compiled from Python source](python/source.md) beside `torch.onnx.export` of PyTorch {torch.__version__}, opset {OPSET}.")
     print("Both are compiled by XCVM with the same options. Times of runs are in ms of the processor, on one thread, in turn. Ratios")
-    print("are times of the export divided by times of the source. Above 1, the program from source is faster. Compile times are in seconds; those of")
-    print("the export include `torch.onnx.export`. Results agree with eager PyTorch with rtol 1e-3 and atol 1e-4. `make bench-source`")
+    print("are times of the export divided by times of the source. Above 1, the program from source is faster. A model whose median is")
+    print(f"below {BOUND} gets up to {REPEATS} times the runs; all count. Compile times are in seconds; those of the export include")
+    print("`torch.onnx.export`. Results agree with eager PyTorch with rtol 1e-3 and atol 1e-4. `make bench-source`")
     print("renews this page.\n")
     print("The last column says if both programs have the same instructions, except `Reshape` and `Flatten`. If they do, the difference")
     print("is one of the measurement.\n")
@@ -220,7 +231,7 @@ def main():
     ratios, failed = [], []
     for name, make in chosen.items():
         source_time, export_time, right, (source, export), same = measure(make, given.seconds)
-        least, median = min(export) / min(source), statistics.median(export) / statistics.median(source)
+        least, median = min(export) / min(source), ratio((source, export))
         ratios.append((least, median, export_time / source_time))
         numbers = [min(source) * 1e3, min(export) * 1e3, least, statistics.median(source) * 1e3, statistics.median(export) * 1e3, median]
         cells = [f"{number:.{3 if number < 10 else 1}f}" for number in numbers]
@@ -229,8 +240,8 @@ def main():
             failed.append(f"{name}: the program from source is wrong")
         if not right[1]:
             print(f"{name}: the exported model is wrong", file=sys.stderr)
-        if least < 0.98:
-            print(f"{name}: the program from source is slower, {least:.3f}", file=sys.stderr)
+        if median < BOUND:
+            print(f"{name}: the program from source is slower, {median:.3f}", file=sys.stderr)
     means = [math.exp(statistics.mean(math.log(row[column]) for row in ratios)) for column in range(3)]
     print(f"\nGeometric means of the ratios: {means[0]:.3f} (least), {means[1]:.3f} (median), {means[2]:.2f} (compilation).")
     sys.exit("\n".join(failed) if failed else 0)

@@ -111,10 +111,9 @@ def tensor(name, shape, dtype=TensorProto.FLOAT):
 class Table(unittest.TestCase):
     def test_every_name_is_there(self):
         check_table(self, ort)
-
-    @unittest.skipUnless(importlib.util.find_spec("onnxruntime"), "onnxruntime is not installed")
-    def test_every_name_is_in_onnxruntime(self):
-        check_table(self, importlib.import_module("onnxruntime"))
+        # Debian has no onnxruntime, so that this half is for those who have installed it.
+        if importlib.util.find_spec("onnxruntime"):
+            check_table(self, importlib.import_module("onnxruntime"))
 
     def test_unknown_attributes_and_wrong_types(self):
         options = ort.SessionOptions()

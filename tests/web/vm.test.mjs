@@ -196,7 +196,9 @@ test('errors say what is wrong', async () => {
     await assert.rejects(Program.load(read('tests/fuzz/corpus/model/constant.onnx')), fails('INVALID_PROGRAM', /ONNX/i));
 });
 
-test('memory that cannot be had is an error, and other programs go on', { skip: engine !== 'wasm' && 'a heap of 4 GB' }, async () => {
+/* A heap of 4 GB has an end that a test can reach. */
+const testHeap = engine === 'wasm' ? test : () => {};
+testHeap('memory that cannot be had is an error, and other programs go on', async () => {
     const program = await Program.assemble(`${linear}arena 2000000000\n`.replace('@w)\n', '@w) slot=0+1999999936\n'));
     const other = await Program.assemble(linear), sessions = [];
     /* The heap has room for at most two such arenas. */
