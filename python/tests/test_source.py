@@ -130,6 +130,22 @@ class Torch(Case):
                     with self.subTest(f"{family}: {text}"):
                         self.same(got, wanted, text)
 
+    def test_numbers_that_are_drawn(self):
+        def drawn(x, n: int):
+            noise = torch.randn_like(x), torch.randn(n, 3), torch.rand(x.shape), torch.bernoulli(torch.full((50,), 0.5)), torch.normal(x, 2.0)
+            return noise, torch.nn.functional.gumbel_softmax(x, dim=1)
+
+        x = torch.zeros(40, 50)
+        program = xcvm.compile(drawn, x, 5)
+        for n in (5, 7):
+            (normal, some, uniform, coins, wide), gumbel = program(x, n)
+            self.assertEqual([normal.shape, some.shape, uniform.shape, wide.shape], [(40, 50), (n, 3), (40, 50), (40, 50)])
+            self.assertLess(abs(normal.mean()) + abs(normal.std() - 1) + abs(wide.std() - 2), 0.3)
+            self.assertLess(abs(uniform.mean() - 0.5) + abs(uniform.std() - 12**-0.5), 0.05)
+            self.assertTrue(0 <= uniform.min() and uniform.max() < 1 and set(coins.tolist()) == {0.0, 1.0})
+            np.testing.assert_allclose(gumbel.sum(1), np.ones(40), rtol=1e-5)
+        self.assertFalse(np.array_equal(program(x, 5)[0][0], program(x, 5)[0][0]))
+
     def test_torchvision(self):
         try:
             import torchvision
@@ -330,7 +346,7 @@ class Errors(unittest.TestCase):
         with self.assertRaises(xcvm.SourceErrors) as caught:
             xcvm.compile(erroneous.calls_of_unknown_functions, np.ones(3, np.float32))
         hints = {p.reason: p.hint for p in caught.exception.problems}
-        self.assertEqual(hints["'numpy.kron' is not supported"], "")
+        self.assertEqual(hints["'numpy.poly' is not supported"], "")
 
     def test_a_problem_of_the_whole_function_has_no_place(self):
         async def wait(x):

@@ -32,6 +32,11 @@ def load():
         extension._statuses = list
         sys.modules[name] = extension
         setattr(sys.modules["xcvm"], name.rsplit(".", 1)[1], extension)
+    try:
+        importlib.import_module("numpy")
+    except ImportError:
+        # Functions that are written in terms of NumPy's are not called.
+        sys.modules["numpy"] = types.ModuleType("numpy")
     tables = importlib.import_module("xcvm.source.tables")
     for path in sorted(Path(tables.__file__).parent.glob("*.py")):
         if path.stem not in ("__init__", "shared"):

@@ -377,10 +377,10 @@ def iterator_in_rounds_of_a_value(n):
     return total
 
 
-@refused("'kron'|not supported", X, 3)
+@refused("'poly'|not supported", X, 3)
 def problem_of_a_value_that_a_loop_carries(x, n):
     for _ in range(n):
-        x = x + np.kron(x, x)
+        x = x + np.poly(x, x)
     return x
 
 

@@ -1,5 +1,7 @@
 """Language cases: functions of numbers and NumPy arrays, each with the arguments to try. The families are those of Elichika's tests."""
 
+import itertools
+
 import numpy as np
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -572,3 +574,29 @@ def match_statement(n):
         case k if k > 4:
             return k
     return None
+
+
+@case((X, 2), (-X, 1))
+def sorted_by_keys_of_the_run(x, n):
+    rows = sorted(x, key=lambda row: float(row.sum()), reverse=True)
+    pairs = [(float(row[0]), i) for i, row in enumerate(x)]
+    pairs.sort(key=lambda pair: -pair[0])
+    numbers = [(n * i) % 3 for i in range(n + 2)]
+    named = [v.sum() for name, v in sorted({"b": x[1], "a": x[0]}.items())]
+    return rows, pairs, sorted(range(len(x)), key=lambda i: x[i, 0]), sorted(numbers, key=lambda v: -v), sorted(numbers), named
+
+
+@case((X,), (-X,))
+def tools_of_iteration(x):
+    pairs = [float(a @ b) for a, b in itertools.combinations(list(x), 2)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(x)]
+    sums = list(itertools.accumulate([r.sum() for r in x])), list(itertools.accumulate([1, 2, 3], lambda a, b: a * b, initial=2))
+    longest = [(a, b) for a, b in itertools.zip_longest([1, 2], [3], fillvalue=0)]
+    counted = list(itertools.islice(itertools.count(2, 3), 4)), list(itertools.islice([1, 2, 3, 4], 1, None, 2))
+    return pairs, steps, sums, longest, counted, list(itertools.repeat(1, 3)), list(itertools.starmap(pow, [(2, 3), (3, 2)])), len(list(itertools.permutations("abc")))
+
+
+@case((X, 1), (X, 2))
+def slices_that_are_made(x, n):
+    rest = slice(x.shape[0] - n, None)
+    return x[rest], x[(slice(None), slice(0, n))], x[slice(n)]

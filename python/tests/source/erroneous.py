@@ -5,7 +5,7 @@ import numpy as np
 
 def calls_of_unknown_functions(x):
     a = np.fft.fft(x)  # 9-22: not supported
-    b = np.kron(x, x)  # 9-22: not supported
+    b = np.poly(x, x)  # 9-22: not supported
     return x
 
 
@@ -59,7 +59,7 @@ def step_of_the_run(x, n: int):
 
 def several(x, n: int):
     for i in range(n):
-        y = np.kron(x, x)  # 13-26: not supported
+        y = np.poly(x, x)  # 13-26: not supported
     z = x.flatten_it()  # 9-21: Did you mean 'flatten'?
     return z
 
@@ -69,7 +69,7 @@ def in_a_callee(x):
 
 
 def helper(x):
-    return np.kron(x, x)  # 12-25: not supported
+    return np.poly(x, x)  # 12-25: not supported
 
 
 def axis_of_the_run(x, n: int):

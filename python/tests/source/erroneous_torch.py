@@ -225,7 +225,7 @@ def list_as_key(x):
 def everything_at_once(x, n: int):
     a = x.flaten()
     for i in range(n):
-        b = torch.kron(x, x)
+        b = torch.mode(x, x)
     if n > 1:
         c = x.reshap(3, 2)
     else:

@@ -719,6 +719,16 @@ class Calls(Operators):
         self.propagate(ending, kinds)
         return result
 
+    def call_written(self, function: types.FunctionType, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+        """Interpret a library function that is written in terms of others. Its problems are those of its call."""
+        outer = self.written_from
+        if outer is None:
+            self.written_from = len(self.calls)
+        try:
+            return self.inline(self.live_function(function), arguments, keywords)
+        finally:
+            self.written_from = outer
+
     def returned(self, result: Value, kinds: frozenset[int], generator: bool) -> Value:
         if generator or kinds <= {NORMAL} or BREAK in kinds or CONTINUE in kinds:
             return result if generator else NONE

@@ -121,6 +121,8 @@ class Core:
         self.facts: dict[int, bool] = {}
         self.problems: list[Problem] = []
         self.calls: list[tuple[str, Place]] = []
+        # How many calls led to a library function that is written in Python (tables.written), or None outside of them.
+        self.written_from: int | None = None
         self.node: ast.AST | None = None
         self.scope: Scope = Scope(None, frozenset(), None, {}, {}, "", None)
         self.frame: Object = Object(0, "frame")
@@ -163,14 +165,21 @@ class Core:
     def place(self) -> Place:
         return place_of(self.node, self.scope.file) if self.node is not None else Place("", 0, 0, 0, 0, "")
 
+    def spot(self) -> tuple[Place, tuple[tuple[str, Place], ...]]:
+        """Return the place of the current node in the user's source, and the calls that led there."""
+        if self.written_from is None:
+            return self.place(), tuple(self.calls)
+        return self.calls[self.written_from][1], tuple(self.calls[: self.written_from])
+
     def report(self, refusal: Refusal) -> None:
         """Note a problem at the current node, once."""
+        place, calls = self.spot()
         if not refusal.reason:
             # It was reported before, maybe in an earlier interpretation of a loop, of which the problems were dropped.
             if not self.problems:
-                self.problems += self.dropped or [Problem(self.place(), "a value that cannot be compiled is used", "", tuple(self.calls))]
+                self.problems += self.dropped or [Problem(place, "a value that cannot be compiled is used", "", calls)]
             return
-        problem = Problem(self.place(), refusal.reason, refusal.hint, tuple(self.calls))
+        problem = Problem(place, refusal.reason, refusal.hint, calls)
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -181,7 +190,7 @@ class Core:
         """Note that the program depends on what a live object has before the call."""
         if (owner, key) not in self.live_reads:
             self.live_reads[(owner, key)] = value
-            self.read_at[(owner, key)] = (self.place(), tuple(self.calls))
+            self.read_at[(owner, key)] = self.spot()
         return value
 
     # ---- Graph values ----
@@ -258,7 +267,7 @@ class Core:
 
     def negation(self, value: GraphValue) -> GraphValue:
         if value.array is not None:
-            return self.constant(not bool(value.array))
+            return self.constant(~value.array)
         result: GraphValue = self.op("Not", value)
         result.implies = (((value, False), *value.implies[1]), ((value, True), *value.implies[0]))
         return result
@@ -580,7 +589,7 @@ class Core:
         else:
             index = len(self.exceptions)
             self.exceptions.append(error)
-            self.raised_at[index] = (self.place(), tuple(self.calls))
+            self.raised_at[index] = self.spot()
         before = self.ending()
         if isinstance(before, Const):
             if before.value == NORMAL:

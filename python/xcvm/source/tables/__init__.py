@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import Refusal, nearest
-from ..values import Const, Value
+from ..values import Array, Choice, Const, Reference, Tuple, Value
 
 Row = Callable[..., Value]
 
@@ -18,6 +18,8 @@ FUNCTIONS: dict[str, Row] = {}
 METHODS: dict[str, dict[str, Row]] = {}
 ATTRIBUTES: dict[str, dict[str, Row]] = {}
 MODULES: dict[str, Row] = {}
+# Names of functions that are written in terms of others.
+WRITTEN: set[str] = set()
 # Dotted names of functions that are called on constants when the program is compiled.
 PURE: set[str] = set()
 # Dotted names of context managers, with what they do: "nothing", "skip" the body, or "unroll" loops.
@@ -68,6 +70,68 @@ def modules(*names: str) -> Callable[[Row], Row]:
     return add
 
 
+def written(*names: str, method: str = "") -> Callable[[Any], Any]:
+    """Make a function of NumPy, written in terms of others, the row of library functions. The interpreter compiles it as it does
+    users' functions. `method` is also the name of a method of NumPy's arrays."""
+
+    def add(function: Any) -> Any:
+        def row(m: Any, *arguments: Value, **keywords: Value) -> Value:
+            made: Value = m.call_written(function, list(arguments), keywords)
+            return made
+
+        _signed(row, function)
+        functions(*names)(row)
+        WRITTEN.update(names)
+        if method:
+            methods("numpy", method)(row)
+        return function
+
+    return add
+
+
+def written_for_torch(name: str, *others: str, method: bool = True, function: bool = True) -> Callable[[Any], Any]:
+    """Make a function of NumPy's arrays, written in terms of others, a row of torch: its tensors are arrays inside, and arrays that
+    it returns are tensors. By default it is a method of tensors, too."""
+
+    def add(body: Any) -> Any:
+        def row(m: Any, *arguments: Value, **keywords: Value) -> Value:
+            inside = [_of_library(m, value, "torch", "numpy") for value in arguments]
+            named = {key: _of_library(m, value, "torch", "numpy") for key, value in keywords.items()}
+            return _of_library(m, m.call_written(body, inside, named), "numpy", "torch")
+
+        _signed(row, body)
+        if function:
+            functions("torch." + name, *others)(row)
+        WRITTEN.update(["torch." + name, *others])
+        if method:
+            methods("torch", name)(row)
+        return body
+
+    return add
+
+
+def _signed(row: Any, function: Any) -> None:
+    """Give a row the signature of a function, so that other arguments are refused as unknown."""
+    signature = inspect.signature(function)
+    machine = inspect.Parameter("_machine", inspect.Parameter.POSITIONAL_ONLY)
+    row.__signature__ = signature.replace(parameters=[machine, *signature.parameters.values()])
+    row.__name__ = function.__name__
+
+
+def _of_library(m: Any, value: Value, old: str, new: str) -> Value:
+    """Return a value in which the arrays of a library are another's. They share their memory."""
+    value = m.settle(value)
+    if isinstance(value, Array):
+        return Array(value.storage, new, value.view) if value.library == old else value
+    if isinstance(value, Tuple):
+        return Tuple(tuple(_of_library(m, item, old, new) for item in value.items), value.cls)
+    if isinstance(value, Reference) and value.object.cls is list and old == "torch":
+        return m.new_list([_of_library(m, item, old, new) for item in m.items_of(value)])  # type: ignore[no-any-return]
+    if isinstance(value, Choice):
+        return m.each(value, lambda one: _of_library(m, one, old, new))  # type: ignore[no-any-return]
+    return value
+
+
 def _resolve(name: str) -> Any:
     """Return the object of a dotted name if its library is loaded, else None."""
     parts = name.split(".")
@@ -97,7 +161,7 @@ class Tables:
     """The tables, resolved to the live objects of the libraries that are loaded."""
 
     def __init__(self) -> None:
-        for name in ("python", "numpy", "torch", "torchvision", "chainer"):
+        for name in ("python", "numpy", "numpy_selection", "numpy_written", "torch", "torch_written", "torch_nn_written", "torchvision", "chainer"):
             importlib.import_module(f"{__name__}.{name}")
         self.methods = {owner: METHODS.get(owner, {}) for owner in ("torch", "numpy", "chainer")}
         self.attributes = {owner: ATTRIBUTES.get(owner, {}) for owner in ("torch", "numpy", "chainer")}

@@ -32,12 +32,12 @@ from .shared import (
 M = Any
 N = "numpy"
 
-PURE.update(["numpy.finfo", "numpy.iinfo"])
+PURE.update(["numpy.finfo", "numpy.iinfo", "numpy.dtype", "numpy.promote_types"])
 
 for _names, _op in {
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "sinh": "Sinh", "cosh": "Cosh",
     "arcsin": "Asin", "arccos": "Acos", "arctan": "Atan", "arcsinh": "Asinh", "arccosh": "Acosh", "arctanh": "Atanh", "ceil": "Ceil",
-    "floor": "Floor", "round rint around round_": "Round", "isnan": "IsNaN", "isinf": "IsInf",
+    "floor": "Floor", "rint": "Round", "isnan": "IsNaN", "isinf": "IsInf",
 }.items():  # fmt: skip
     functions(*["numpy." + n for n in _names.split()])(unary(_op))
 for _names, _op in {"abs absolute fabs": "Abs", "sign": "Sign", "negative": "Neg", "logical_not invert": "Not", "reciprocal": "Reciprocal"}.items():
@@ -64,16 +64,6 @@ for _name, _symbol in {"equal": "==", "not_equal": "!=", "less": "<", "less_equa
         return m.array_compare(_symbol, x1, x2)
 
     functions("numpy." + _name)(_compare)
-
-
-@functions("numpy.dot")
-def dot(m: M, a: Value, b: Value) -> Value:
-    return m.array_binary("@", a, b)
-
-
-@methods("numpy", "dot")
-def dot_method(m: M, a: Value, b: Value) -> Value:
-    return m.array_binary("@", a, b)
 
 
 for _name, _op in {"maximum": "Max", "minimum": "Min"}.items():
@@ -193,13 +183,16 @@ def ranged(m: M, start: Value, stop: Value, step: Value, dtype: str | None, libr
     return m.cast(m.op("Range", *[m.number_value(p, kind) for p in parts]), dtype or own)
 
 
-@functions("numpy.eye", "numpy.identity")
-def eye(m: M, N_: Value, M_: Value = NONE, dtype: Value = NONE) -> Value:
+@functions("numpy.eye")
+def eye(m: M, N: Value, M: Value = NONE, k: Value = Const(0), dtype: Value = NONE) -> Value:
     import numpy
 
-    rows = m.constant_of(N_, "size")
-    columns = rows if is_none(M_) else m.constant_of(M_, "size")
-    return m.array(m.constant(numpy.eye(rows, columns), dtype_name(m, dtype) or "f64"), N)
+    rows = m.constant_of(N, "size")
+    columns = rows if is_none(M) else m.constant_of(M, "size")
+    return m.array(m.constant(numpy.eye(rows, columns, m.constant_of(k, "diagonal")), dtype_name(m, dtype) or "f64"), "numpy")
+
+
+functions("numpy.identity")(lambda m, n, dtype=NONE: eye(m, n, NONE, Const(0), dtype))
 
 
 @functions("numpy.float32", "numpy.float64", "numpy.int64", "numpy.int32", "numpy.float16", "numpy.bool_", "numpy.int8", "numpy.uint8", "numpy.int16")
@@ -272,16 +265,17 @@ for _names, _row in {
     methods("numpy", _names.split()[0])(_row)
 
 
-@functions("numpy.cumsum")
-def cumsum(m: M, a: Value, axis: Value = NONE, dtype: Value = NONE) -> Value:
-    at = sum_type(m, m.tensor(a), dtype_name(m, dtype))
-    if is_none(m.settle(axis)):
-        at = m.op("Reshape", at, m.ints([-1]))
-        axis = Const(0)
-    return m.array(m.op("CumSum", at, m.constant(m.axis(axis, m.rank(at)), "i64")), m.library_of(a))
+for _name, _op in {"cumsum": "CumSum", "cumprod": "CumProd"}.items():
 
+    def _cumulative(m: M, a: Value, axis: Value = NONE, dtype: Value = NONE, _op: str = _op) -> Value:
+        at = sum_type(m, m.tensor(a), dtype_name(m, dtype))
+        if is_none(m.settle(axis)):
+            at = m.op("Reshape", at, m.ints([-1]))
+            axis = Const(0)
+        return m.array(m.op(_op, at, m.constant(m.axis(axis, m.rank(at)), "i64")), m.library_of(a))
 
-methods("numpy", "cumsum")(cumsum)
+    functions("numpy." + _name)(_cumulative)
+    methods("numpy", _name)(_cumulative)
 
 # ---- Shapes ----
 
@@ -325,7 +319,7 @@ def transposed(m: M, a: Array) -> Value:
     return ordered(m, a, NONE)
 
 
-@functions("numpy.swapaxes", "numpy.rollaxis")
+@functions("numpy.swapaxes")
 def swapaxes(m: M, a: Value, axis1: Value, axis2: Value) -> Value:
     value = _array(m, a)
     order = list(range(m.rank(m.read_array(value))))
@@ -364,7 +358,7 @@ def ravel(m: M, a: Array) -> Value:
     return reshape(m, a, (Const(-1),))
 
 
-functions("numpy.ravel")(ravel)
+functions("numpy.ravel")(lambda m, a: ravel(m, _array(m, a)))
 
 
 @functions("numpy.broadcast_to")
@@ -376,6 +370,9 @@ def broadcast_to(m: M, array: Value, shape: Value) -> Value:
 
 @functions("numpy.concatenate")
 def concatenate(m: M, arrays: Value, axis: Value = Const(0)) -> Value:
+    if is_none(m.settle(axis)):
+        arrays = m.new_list([reshape(m, _array(m, item), (Const(-1),)) for item in m.items_of(arrays)])
+        axis = Const(0)
     return concat(m, arrays, axis, N)
 
 
@@ -480,6 +477,7 @@ def clamped(m: M, a: Value, low: Value, high: Value) -> Value:
 methods("numpy", "clip")(lambda m, a, min=NONE, max=NONE: clamped(m, a, min, max))
 
 
+@methods("numpy", "take")
 @functions("numpy.take")
 def take(m: M, a: Value, indices: Value, axis: Value = NONE) -> Value:
     at = m.tensor(a)

@@ -29,6 +29,7 @@ from ..values import (
     Value,
 )
 from . import CONTEXTS, PURE, functions, methods
+from .shared import is_none
 
 M = Any
 
@@ -183,6 +184,24 @@ def count(m: M, start: Value = Const(0), step: Value = Const(1)) -> Value:
     return m.iterator(Iteration(None, lambda i: m.binary("+", start, m.binary("*", i, step)), False))  # type: ignore[no-any-return]
 
 
+@functions("builtins.slice")
+def slice_(m: M, *bounds: Value) -> Value:
+    known = [m.settle(bound) for bound in bounds]
+    if not 1 <= len(known) <= 3:
+        raise PythonError(TypeError(f"slice expected 1 to 3 arguments, got {len(known)}"))
+    if all(isinstance(bound, Const) for bound in known):
+        return Const(slice(*[bound.value for bound in known]))
+    start, stop, step = [NONE, known[0], NONE] if len(known) == 1 else [*known, NONE][:3]
+    return Slice(start, stop, step)
+
+
+@functions("itertools.repeat")
+def repeat(m: M, object: Value, times: Value = NONE) -> Value:
+    if times is NONE:
+        return m.iterator(Iteration(None, lambda i: object, False))  # type: ignore[no-any-return]
+    return m.iterator_over(m.contents_of(m.binary("*", m.new_list([object]), m.integer(times))))  # type: ignore[no-any-return]
+
+
 @functions("itertools.chain")
 def chain(m: M, *iterables: Value) -> Value:
     contents: Value = Tuple((), list)
@@ -196,6 +215,63 @@ def product(m: M, *iterables: Value) -> Value:
     import itertools
 
     return m.iterator(m.known_iteration(tuple(Tuple(one) for one in itertools.product(*[m.items_of(i) for i in iterables]))))  # type: ignore[no-any-return]
+
+
+for _name, _least in {"combinations": 1, "combinations_with_replacement": 1, "permutations": 0}.items():
+
+    def _selections(m: M, iterable: Value, r: Value = NONE, _name: str = _name, _least: int = _least) -> Value:
+        import itertools
+
+        if _least and r is NONE:
+            raise PythonError(TypeError(f"{_name}() missing required argument 'r' (pos 2)"))
+        count = None if r is NONE else m.constant_of(r, "number of items")
+        chosen = getattr(itertools, _name)(m.items_of(iterable), count)
+        return m.iterator(m.known_iteration(tuple(Tuple(one) for one in chosen)))  # type: ignore[no-any-return]
+
+    functions("itertools." + _name)(_selections)
+
+
+@functions("itertools.islice")
+def islice(m: M, iterable: Value, *bounds: Value) -> Value:
+    limits = slice(*[m.constant_of(bound, "bound") for bound in bounds])
+    whole = m.iterate(iterable)
+    if whole.length is not None:
+        return m.iterator(m.known_iteration(m.items_of(iterable)[limits]))  # type: ignore[no-any-return]
+    if limits.stop is None:
+        raise NeedsConstant("an iteration without end needs a stop here")
+    chosen = range(limits.start or 0, limits.stop, limits.step or 1)
+    return m.iterator(m.known_iteration(tuple(whole.item(Const(i)) for i in chosen)))  # type: ignore[no-any-return]
+
+
+@functions("itertools.accumulate")
+def accumulate(m: M, iterable: Value, func: Value = NONE, *, initial: Value = NONE) -> Value:
+    items = list(m.items_of(iterable))
+    if not is_none(initial):
+        items.insert(0, initial)
+    made: list[Value] = items[:1]
+    for item in items[1:]:
+        made.append(m.binary("+", made[-1], item) if is_none(func) else m.call(func, [made[-1], item], {}))
+    return m.iterator(m.known_iteration(tuple(made)))  # type: ignore[no-any-return]
+
+
+@functions("itertools.zip_longest")
+def zip_longest(m: M, *iterables: Value, fillvalue: Value = NONE) -> Value:
+    import itertools
+
+    rows = itertools.zip_longest(*[m.items_of(one) for one in iterables], fillvalue=fillvalue)
+    return m.iterator(m.known_iteration(tuple(Tuple(row) for row in rows)))  # type: ignore[no-any-return]
+
+
+@functions("itertools.starmap")
+def starmap(m: M, function: Value, iterable: Value) -> Value:
+    made = tuple(m.call(function, list(m.items_of(row)), {}) for row in m.items_of(iterable))
+    return m.iterator(m.known_iteration(made))  # type: ignore[no-any-return]
+
+
+@functions("itertools.pairwise")
+def pairwise(m: M, iterable: Value) -> Value:
+    items = m.items_of(iterable)
+    return m.iterator(m.known_iteration(tuple(Tuple(pair) for pair in zip(items, items[1:]))))  # type: ignore[no-any-return]
 
 
 @functions("builtins.map")
@@ -757,31 +833,56 @@ def remove(m: M, owner: Reference, item: Value) -> Value:
 @methods("list", "sort")
 def sort(m: M, owner: Reference, *, key: Value = NONE, reverse: Value = FALSE) -> Value:
     contents = m.contents(owner)
-    of = (lambda v: v) if isinstance(key, Const) and key.value is None else (lambda v: m.call(key, [v], {}))
+    plain = isinstance(key, Const) and key.value is None
+    of = (lambda v: v) if plain else (lambda v: m.call(key, [v], {}))
     backwards = m.constant_of(reverse, "order")
+    keys: Value = contents
     if isinstance(contents, Tuple):
-        items, keys = list(contents.items), [of(item) for item in contents.items]
-        if all(isinstance(k, Const) or isinstance(k, Tuple) and all(isinstance(i, Const) for i in k.items) for k in keys):
-            order = sorted(range(len(items)), key=lambda i: m.constant_of(keys[i]), reverse=backwards)
-            m.heap.write(owner.object, ITEMS, Tuple(tuple(items[i] for i in order), list))
+        keys = Tuple(tuple(of(item) for item in contents.items), list)
+        known = _known_keys(m, keys.items)
+        if known is not None:
+            order = sorted(range(len(known)), key=lambda i: known[i], reverse=backwards)
+            m.heap.write(owner.object, ITEMS, Tuple(tuple(contents.items[i] for i in order), list))
             return NONE
-        if len(items) <= 1:
-            return NONE
-    if not (isinstance(key, Const) and key.value is None):
-        m.refuse("sorting run-time values by a key is not supported")
-    sequence = m.as_sequence(contents)
-    if type(sequence.item).__name__ != "NumberOf":
-        m.refuse("only numbers can be sorted at run time")
-    at = m.stack_sequence(sequence.parts[0], 0)
-    size = m.op("Shape", at)
-    dtype = at.type.dtype
-    values = m.op("TopK", m.cast(at, "i64") if dtype == "bool" else at, size, count=2, largest=int(backwards), axis=0)[0]
-    made = m.op("SplitToSequence", m.cast(values, dtype), axis=0, keepdims=0)
-    result: Value = Sequence((made,), sequence.item)
-    if isinstance(contents, Tuple):
-        result = Tuple(tuple(m.sequence_item(result, m.constant(i, "i64")) for i in range(len(contents.items))), list)
-    m.heap.write(owner.object, ITEMS, result)
+    elif not plain:
+        keys = m.contents_of(Iteration(m.length(contents), lambda i: of(m.sequence_item(contents, m.number_value(i, "i64"))), False))
+    m.heap.write(owner.object, ITEMS, _ordered(m, contents, keys, backwards))
     return NONE
+
+
+def _known_keys(m: M, keys: tuple[Value, ...]) -> list[Any] | None:
+    """Return keys whose order is known when the program is compiled: constants, or tuples that differ in constants before anything else."""
+    if len(keys) <= 1:
+        return [0] * len(keys)
+    keys = tuple(m.settle(key) for key in keys)
+    if all(isinstance(k, Const) or isinstance(k, Tuple) and all(isinstance(i, Const) for i in k.items) for k in keys):
+        return [m.constant_of(k) for k in keys]
+    for count in range(1, min(len(k.items) if isinstance(k, Tuple) else 0 for k in keys) + 1):
+        heads = [k.items[:count] for k in keys]  # type: ignore[attr-defined]
+        if not all(isinstance(item, Const) for head in heads for item in head):
+            return None
+        values = [tuple(m.constant_of(item) for item in head) for head in heads]
+        if len(set(values)) == len(values):
+            return values
+    return None
+
+
+def _ordered(m: M, contents: Value, keys: Value, backwards: bool) -> Value:
+    """Return items in the order of keys that are numbers of the run. Equal ones stay in order."""
+    sequence, by = m.as_sequence(contents), m.as_sequence(keys)
+    if type(by.item).__name__ != "NumberOf" and getattr(getattr(by.item, "type", None), "dims", None) != ():
+        m.refuse("only numbers can be sorted at run time")
+    at = m.stack_sequence(by.parts[0], 0)
+    at = m.cast(at, "i64") if at.type.dtype == "bool" else at
+    order = m.op("TopK", at, m.op("Shape", at), count=2, largest=int(backwards), axis=0)[1]
+
+    def item(index: Value) -> Value:
+        position = m.op("Gather", order, m.number_value(index, "i64"), axis=0)
+        return m.sequence_item(sequence, position)  # type: ignore[no-any-return]
+
+    if isinstance(contents, Tuple):
+        return Tuple(tuple(item(Const(i)) for i in range(len(contents.items))), list)
+    return m.contents_of(Iteration(m.length(contents), item, False))  # type: ignore[no-any-return]
 
 
 # ---- Methods of dicts and sets ----

@@ -270,7 +270,8 @@ def dtype_name(m: M, value: Value) -> str | None:
     if is_none(value):
         return None
     name = m.constant_of(value, "dtype")
-    if name in (int, float, bool):
+    # A dtype equals the Python type that it comes from.
+    if isinstance(name, type) and name in (int, float, bool):
         library_float = "f32" if m.library == "torch" else "f64"
         return {int: "i64", float: library_float, bool: "bool"}[name]
     text = str(name).rsplit(".", 1)[-1]

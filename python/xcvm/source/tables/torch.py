@@ -11,7 +11,9 @@ from ..templates import CATEGORY
 from ..values import Array, Const, Iteration, Reference, Slice, Tuple, Value
 from . import CONSTANTS, CONTEXTS, PURE, Row, attributes, functions, methods
 from . import torch_nn as torch_nn
+from .einsum import contracted
 from .numpy import clamped, count_of, filled, hstacked, ranged, split_bounds, vstacked
+from .numpy_selection import diagonal_of
 from .shared import (
     axes_of,
     concat,
@@ -85,6 +87,12 @@ for _names, _op in {
 for _names, _op in {"abs absolute": "Abs", "sign": "Sign", "neg negative": "Neg", "relu": "Relu", "bitwise_not": "BitwiseNot"}.items():
     for _name in _names.split():
         method_and_function(_name)(unary(_op, as_float=False))
+
+
+@method_and_function("erfc")
+def erfc(m: M, input: Value) -> Value:
+    at = floating(m, input)
+    return m.array(m.op("Sub", m.constant(1.0, at.type.dtype), m.op("Erf", at)), T)
 
 
 @method_and_function("logical_not")
@@ -235,63 +243,7 @@ functions("torch.baddbmm")(addmm)
 def einsum(m: M, equation: Value, *operands: Value) -> Value:
     if len(operands) == 1 and m.is_list(operands[0]):
         operands = tuple(m.items_of(operands[0]))
-    return m.array(_einsum(m, m.constant_of(equation, "equation").replace(" ", ""), [m.tensor(o) for o in operands]), T)
-
-
-def _einsum(m: M, equation: str, tensors: list[Any]) -> Any:
-    """Contract pairs of operands, by broadcast products and sums."""
-    if "..." in equation:
-        raise Refusal("einsum with '...' is not supported", "Name all axes")
-    left, _, right = equation.partition("->")
-    terms = left.split(",")
-    if "->" not in equation:
-        letters = sorted(set(left.replace(",", "")))
-        right = "".join(c for c in letters if left.count(c) == 1)
-    term, at = terms[0], tensors[0]
-    if any(len(set(t)) != len(t) for t in terms):
-        raise Refusal("einsum with a repeated index in one operand is not supported", "Use torch.diagonal")
-    for position in range(1, len(terms)):
-        other, b = terms[position], tensors[position]
-        rest = set(right + "".join(terms[position + 1 :]))
-        both = [c for c in term if c in other]
-        batch = [c for c in both if c in rest]
-        inner = [c for c in both if c not in rest]
-        only_a = [c for c in term if c not in other]
-        only_b = [c for c in other if c not in term]
-        if len(inner) == 1 and len(only_a) <= 1 and len(only_b) <= 1:
-            x = m.op("Transpose", at, perm=[term.index(c) for c in [*batch, *only_a, *inner]])
-            y = m.op("Transpose", b, perm=[other.index(c) for c in [*batch, *inner, *only_b]])
-            if not only_a:
-                x = m.op("Unsqueeze", x, m.ints([len(batch)]))
-            if not only_b:
-                y = m.op("Unsqueeze", y, m.ints([len(batch) + 1]))
-            at = m.op("MatMul", x, y)
-            drop = ([len(batch)] if not only_a else []) + ([len(batch) + 1] if not only_b else [])
-            if drop:
-                at = m.op("Squeeze", at, m.ints(drop))
-            term = "".join([*batch, *only_a, *only_b])
-        else:
-            whole = list(dict.fromkeys(term + other))
-            x = _aligned(m, at, term, whole)
-            y = _aligned(m, b, other, whole)
-            at, term = m.op("Mul", x, y), "".join(whole)
-            gone = [i for i, c in enumerate(whole) if c not in rest]
-            if gone:
-                at = m.op("ReduceSum", at, m.ints(gone), keepdims=0)
-                term = "".join(c for c in whole if c in rest)
-    gone = [i for i, c in enumerate(term) if c not in right]
-    if gone:
-        at = m.op("ReduceSum", at, m.ints(gone), keepdims=0)
-        term = "".join(c for c in term if c in right)
-    order = [term.index(c) for c in right]
-    return at if order == list(range(len(order))) else m.op("Transpose", at, perm=order)
-
-
-def _aligned(m: M, at: Any, term: str, whole: list[str]) -> Any:
-    order = sorted(range(len(term)), key=lambda i: whole.index(term[i]))
-    at = m.op("Transpose", at, perm=order)
-    missing = [i for i, c in enumerate(whole) if c not in term]
-    return m.op("Unsqueeze", at, m.ints(missing)) if missing else at
+    return m.array(contracted(m, m.constant_of(equation, "equation"), m.matched([m.operand(o, T) for o in operands], T)), T)
 
 
 @functions("torch.where")
@@ -455,18 +407,36 @@ def eye(m: M, n: Value, columns: Value = NONE, *, dtype: Value = NONE, **options
     return m.array(m.constant(numpy.eye(rows, rows if is_none(columns) else m.constant_of(columns)), dtype_name(m, dtype) or "f32"), T)
 
 
-def _random(op: str) -> Any:
-    def row(m: M, *size: Value, dtype: Value = NONE, **options: Value) -> Value:
-        shape = [m.constant_of(s, "size") for s in m.size_list(_sizes(m, size))]
-        return m.array(m.op(op, shape=shape, dtype=dtype_name(m, dtype) or "f32"), T)
+for _name, _op in {"randn": "RandomNormal", "rand": "RandomUniform"}.items():
 
-    return row
+    def _random(m: M, *size: Value, dtype: Value = NONE, _op: str = _op, **options: Value) -> Value:
+        return m.array(m.op(_op, m.sizes(m.size_list(_sizes(m, size or (options["size"],)))), dtype=dtype_name(m, dtype) or "f32"), T)
+
+    def _random_like(m: M, input: Value, *, dtype: Value = NONE, _op: str = _op, **options: Value) -> Value:
+        at = m.tensor(input)
+        return m.array(m.op(_op, m.op("Shape", at), dtype=dtype_name(m, dtype) or at.type.dtype), T)
+
+    functions("torch." + _name)(_random)
+    functions(f"torch.{_name}_like")(_random_like)
 
 
-functions("torch.randn")(_random("RandomNormal"))
-functions("torch.rand")(_random("RandomUniform"))
-functions("torch.randn_like")(lambda m, input: m.array(m.op("RandomNormal", shape=list(m.array_type(input).dims), dtype=m.array_type(input).dtype), T))
-functions("torch.rand_like")(lambda m, input: m.array(m.op("RandomUniform", shape=list(m.array_type(input).dims), dtype=m.array_type(input).dtype), T))
+@functions("torch.bernoulli")
+@methods(T, "bernoulli")
+def bernoulli(m: M, input: Value, *, generator: Value = NONE) -> Value:
+    return m.array(m.op("Bernoulli", floating(m, input)), T)
+
+
+@functions("torch.normal")
+def normal(m: M, mean: Value, std: Value = Const(1.0), size: Value = NONE, *, dtype: Value = NONE, **options: Value) -> Value:
+    if is_none(size):
+        base = m.binary("+", mean, m.binary("*", std, Const(0.0)))
+        if not isinstance(base, Array):
+            raise Refusal("these arguments of 'normal' are not supported", "Give the size")
+        shape, kind = m.op("Shape", m.read_array(base)), m.array_type(base).dtype
+    else:
+        shape, kind = m.sizes(m.size_list(size)), dtype_name(m, dtype) or "f32"
+    drawn = m.array(m.op("RandomNormal", shape, dtype=kind), T)
+    return m.binary("+", mean, m.binary("*", std, drawn))
 
 # ---- Reductions ----
 
@@ -775,23 +745,6 @@ def repeat(m: M, a: Array, *sizes: Value) -> Value:
 functions("torch.tile")(lambda m, input, dims: repeat(m, input, dims))
 
 
-@method_and_function("repeat_interleave", in_place=False)
-def repeat_interleave(m: M, input: Value, repeats: Value, dim: Value = NONE) -> Value:
-    a = _array(m, input)
-    if is_none(dim):
-        a, dim = reshape(m, a, (Const(-1),)), Const(0)
-    at = m.read_array(a)
-    axis = m.axis(dim, m.rank(at))
-    count = m.integer(repeats)
-    wide = m.op("Unsqueeze", at, m.ints([axis + 1]))
-    sizes: list[Value] = [Const(1)] * (m.rank(at) + 1)
-    sizes[axis + 1] = count
-    wide = m.op("Tile", wide, m.sizes(sizes))
-    parts = list(m.shape_of(at).items)
-    parts[axis] = m.binary("*", parts[axis], count)
-    return m.array(m.reshape(wide, parts), T)
-
-
 def _pieces(m: M, a: Array, bounds: list[tuple[Value, Value]], axis: int) -> Value:
     return Tuple(tuple(pieces(m, a, axis, bounds)))
 
@@ -888,31 +841,33 @@ def flip(m: M, input: Value, *dims: Value) -> Value:
     return m.array(m.op("Slice", at, m.ints([last] * count), m.ints([-last] * count), m.ints(axes), m.ints([-1] * count)), T)
 
 
-@method_and_function("roll", in_place=False)
-def roll(m: M, input: Value, shifts: Value, dims: Value = NONE) -> Value:
-    a = _array(m, input)
-    at = m.read_array(a)
-    if is_none(dims):
-        raise Refusal("roll() without dims is not supported")
-    for shift, axis in zip(m.size_list(shifts), axes_of(m, dims, m.rank(at)) or []):
-        size = m.dimension(at, axis)
-        cut = m.binary("-", size, m.binary("%", shift, size))
-        first, second = pieces(m, m.array(at, T), axis, [(cut, NONE), (NONE, cut)])
-        at = m.op("Concat", m.read_array(first), m.read_array(second), axis=axis)
-    return m.array(at, T)
-
-
-@functions("torch.triu", "torch.tril")
-def _unused(m: M, input: Value, diagonal: Value = Const(0)) -> Value:
-    return input
-
-
 for _name, _upper in {"triu": 1, "tril": 0}.items():
 
     def _triangle(m: M, input: Value, diagonal: Value = Const(0), _upper: int = _upper) -> Value:
         return m.array(m.op("Trilu", m.tensor(input), m.number_value(diagonal, "i64"), upper=_upper), T)
 
     method_and_function(_name)(_triangle)
+
+
+@method_and_function("diagonal", in_place=False)
+def diagonal(m: M, input: Value, offset: Value = Const(0), dim1: Value = Const(0), dim2: Value = Const(1)) -> Value:
+    return diagonal_of(m, _array(m, input), offset, dim1, dim2)
+
+
+@methods(T, "unfold")
+def unfold(m: M, a: Array, dimension: Value, size: Value, step: Value) -> Value:
+    rank = m.rank(m.read_array(a))
+    axis, count, stride = m.axis(dimension, rank), m.constant_of(size, "size"), m.constant_of(step, "step")
+
+    def read(base: Any) -> Any:
+        windows = m.binary("+", m.binary("//", m.binary("-", m.dimension(base, axis), Const(count)), Const(stride)), Const(1))
+        first = m.op("Range", m.constant(0, "i64"), m.number_value(m.binary("*", windows, Const(stride)), "i64"), m.constant(stride, "i64"))
+        places = m.op("Add", m.op("Unsqueeze", first, m.ints([1])), m.constant([list(range(count))], "i64"))
+        made = m.op("Gather", base, places, axis=axis)
+        return m.op("Transpose", made, perm=[i for i in range(rank + 1) if i != axis + 1] + [axis + 1])
+
+    return shape_view(m, a, read)
+
 
 # ---- Selection ----
 

@@ -59,7 +59,7 @@ def _parametric(names: str, op: str, **spelled: tuple[str, float]) -> None:
 
 _parametric("leaky_relu", "LeakyRelu", alpha=("negative_slope", 0.01))
 _parametric("elu", "Elu", alpha=("alpha", 1.0))
-_parametric("celu", "Celu", alpha=("alpha", 1.0))
+_parametric("celu torch.celu", "Celu", alpha=("alpha", 1.0))
 _parametric("selu torch.selu", "Selu")
 
 
@@ -165,11 +165,6 @@ def linear(m: M, input: Value, weight: Value, bias: Value = NONE) -> Value:
         return m.array(m.op("Gemm", at, w, b, transB=1), T)
     made = m.op("MatMul", at, m.op("Transpose", w, perm=[1, 0]))
     return m.array(made if b is None else m.op("Add", made, b), T)
-
-
-@functions(F + "bilinear", "torch.bilinear")
-def bilinear(m: M, input1: Value, input2: Value, weight: Value, bias: Value = NONE) -> Value:
-    raise Refusal("bilinear is not supported", "Use torch.einsum")
 
 
 def _conv(rank: int) -> Any:
@@ -352,13 +347,20 @@ def instance_norm(
     return m.array(m.op("InstanceNormalization", at, scale, shift, epsilon=float(m.constant_of(eps))), T)
 
 
-@functions(F + "local_response_norm")
-def local_response_norm(m: M, input: Value, size: Value, alpha: Value = Const(1e-4), beta: Value = Const(0.75), k: Value = Const(1.0)) -> Value:
-    count = m.constant_of(size)
-    if count % 2 == 0:
-        m.refuse("local_response_norm of an even size is not supported")
-    numbers_ = {name: float(m.constant_of(v)) for name, v in (("alpha", alpha), ("beta", beta), ("bias", k))}
-    return m.array(m.op("LRN", m.tensor(input), size=count, **numbers_), T)
+@functions(F + "fold", "torch._C._nn.col2im")
+def fold(
+    m: M, input: Value, output_size: Value, kernel_size: Value, dilation: Value = Const(1), padding: Value = Const(0), stride: Value = Const(1)
+) -> Value:
+    at = m.tensor(input)
+    single = m.rank(at) == 2
+    if single:
+        at = m.op("Unsqueeze", at, m.ints([0]))
+    size = m.sizes(m.size_list(output_size)) if not m.kind_of(m.settle(output_size)) else m.ints(numbers(m, output_size, 2))
+    made = m.op(
+        "Col2Im", at, size, m.ints(numbers(m, kernel_size, 2)), strides=numbers(m, stride, 2), pads=numbers(m, padding, 2) * 2,
+        dilations=numbers(m, dilation, 2),
+    )  # fmt: skip
+    return m.array(m.op("Squeeze", made, m.ints([0])) if single else made, T)
 
 
 @functions(F + "normalize")
@@ -484,7 +486,7 @@ def kl_div(m: M, input: Value, target: Value, *rest: Value, reduction: Value = C
         made = m.op("Mul", m.op("Exp", t), m.op("Sub", t, x))
     else:
         zero = m.constant(0, t.type.dtype)
-        made = m.op("Where", m.op("Greater", t, zero), m.op("Mul", t, m.op("Sub", m.op("Log", t), x)), zero)
+        made = m.op("Where", m.op("Equal", t, zero), zero, m.op("Mul", t, m.op("Sub", m.op("Log", t), x)))
     if m.constant_of(reduction) == "batchmean":
         return m.binary("/", m.array(m.op("ReduceSum", made, keepdims=0), T), m.dimension(x, 0))
     return _reduced_loss(m, made, reduction)
