@@ -19,13 +19,11 @@ for suite in tests/compiler/import_onnx/test_*.c; do
     suite=$(basename "$suite" .c)
     XCVM_KEEP_MODELS=$build/lowerings-models "$build/tests/xcvm_tests" "compiler_${suite#test_}" >/dev/null
 done
-# OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name".
-find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | while read -r model; do
-    "$xcvm" compile "$model" -O0 --dump-after canonicalize 2>/dev/null || continue
-    # Quantized models are computed in integers if this is faster on this machine, or on request.
-    ! grep -q Quantize "$model" ||
-        "$xcvm" compile "$model" --integer always --dump-after canonicalize 2>/dev/null || continue
-done | sed -n 's/^ *\([^#]* = \)\{0,1\}\([A-Za-z0-9]*\)(.*)  # \([A-Za-z0-9]*\).*/\3 \2/p' | sort -u >"$build/lowerings-seen.txt"
+# OPERATOR INSTRUCTION, of nodes as "y: f32[2] = Add(a, b)  # Sum name". One process for all models: starting one for each took
+# most of the time.
+find -L "$build"/*-cases "$build/lowerings-models" -name '*.onnx' | sort | "$build/tests/onnx_lowerings" >"$build/lowerings-graphs.txt"
+sed -n 's/^ *\([^#]* = \)\{0,1\}\([A-Za-z0-9]*\)(.*)  # \([A-Za-z0-9]*\).*/\3 \2/p' "$build/lowerings-graphs.txt" | sort -u \
+    >"$build/lowerings-seen.txt"
 awk '
 FILENAME ~ /instructions/ { instruction[$1]; next }
 FILENAME ~ /said/ {
