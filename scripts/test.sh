@@ -60,7 +60,8 @@ suites() { # PRESET [CTEST OPTION...]
     preset=$1
     shift
     case $preset in release) fork=yes ;; *) fork=no ;; esac
-    CK_FORK=$fork ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
+    # Tests allocate and free arenas all the time. With huge pages of malloc they take up to 38 % less processor time.
+    CK_FORK=$fork GLIBC_TUNABLES=glibc.malloc.hugetlb=1 ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 \
         ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "$@"
 }
 

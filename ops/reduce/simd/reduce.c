@@ -413,6 +413,9 @@ static void lines_product(const float *x, size_t count, size_t length, xcvm_part
 static void lines(xcvm_reduce_op reduce_op, xcvm_dtype dtype, const void *data, size_t first, size_t count,
                   size_t length, const double *shift, xcvm_partial *acc)
 {
+    /* Lines without elements add nothing, and have no vector that may be read. */
+    if (length == 0)
+        return;
     if (dtype == XCVM_F32 && reduce_op != XCVM_REDUCE_PROD && reduce_op != XCVM_REDUCE_SUM_EXP) {
         lines_f32(reduce_op, (const float *)data + first, count, length, acc);
         return;
