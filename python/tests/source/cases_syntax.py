@@ -1,5 +1,6 @@
 """Language cases: functions of numbers and NumPy arrays, each with the arguments to try. The families are those of Elichika's tests."""
 
+import collections
 import itertools
 
 import numpy as np
@@ -600,3 +601,28 @@ def tools_of_iteration(x):
 def slices_that_are_made(x, n):
     rest = slice(x.shape[0] - n, None)
     return x[rest], x[(slice(None), slice(0, n))], x[slice(n)]
+
+
+@case((X, 3), (-X, 2))
+def collections_of_values(x, n):
+    window = collections.deque(maxlen=2)
+    for row in x:
+        window.append(row)
+    window.rotate()
+    groups = collections.defaultdict(list)
+    for i, row in enumerate(x):
+        groups[i % 2].append(row * n)
+    counts = collections.Counter("abca")
+    counts.update(["b"], d=2)
+    queue = collections.deque([(0, n)])
+    visited = []
+    while queue:
+        depth, k = queue.popleft()
+        visited.append(k)
+        if depth < 2:
+            queue.extend([(depth + 1, k * 2), (depth + 1, k + 1)])
+    Pair = collections.namedtuple("Pair", "a b", defaults=[1])
+    pair = Pair(x)._replace(b=n)
+    kinds = isinstance(window, collections.deque), isinstance(groups, dict), type(counts) is collections.Counter, 5 in groups
+    sums = {key: sum(rows) for key, rows in groups.items()}
+    return list(window), sums, counts["a"], counts["z"], counts.most_common(2), visited, pair.a * pair.b, pair._asdict()["b"], kinds, len(groups)

@@ -89,6 +89,28 @@ def written(*names: str, method: str = "") -> Callable[[Any], Any]:
     return add
 
 
+# Classes that are written for the interpreter, with the classes that instances are taken for.
+STAND_INS: dict[type, type] = {}
+
+
+def stands_for(cls: type) -> Callable[[type], type]:
+    """Make a class, whose source the interpreter compiles, the row of a class of the standard library."""
+
+    def add(stand_in: type) -> type:
+        def row(m: Any, *arguments: Value, **keywords: Value) -> Value:
+            made: Value = m.instantiate(stand_in, list(arguments), keywords)
+            return made
+
+        row.__name__ = cls.__name__
+        # The constructor refuses what it does not have.
+        row.keywords = None  # type: ignore[attr-defined]
+        functions(f"collections.{cls.__name__}")(row)
+        STAND_INS[stand_in] = cls
+        return stand_in
+
+    return add
+
+
 def written_for_torch(name: str, *others: str, method: bool = True, function: bool = True) -> Callable[[Any], Any]:
     """Make a function of NumPy's arrays, written in terms of others, a row of torch: its tensors are arrays inside, and arrays that
     it returns are tensors. By default it is a method of tensors, too."""
@@ -161,7 +183,7 @@ class Tables:
     """The tables, resolved to the live objects of the libraries that are loaded."""
 
     def __init__(self) -> None:
-        for name in ("python", "numpy", "numpy_selection", "numpy_written", "torch", "torch_written", "torch_nn_written", "torchvision", "chainer"):
+        for name in ("python", "numpy", "numpy_selection", "numpy_written", "torch", "torch_written", "torch_nn_written", "collections_written", "torchvision", "chainer"):
             importlib.import_module(f"{__name__}.{name}")
         self.methods = {owner: METHODS.get(owner, {}) for owner in ("torch", "numpy", "chainer")}
         self.attributes = {owner: ATTRIBUTES.get(owner, {}) for owner in ("torch", "numpy", "chainer")}

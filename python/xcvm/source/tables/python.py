@@ -28,7 +28,7 @@ from ..values import (
     Tuple,
     Value,
 )
-from . import CONTEXTS, PURE, functions, methods
+from . import CONTEXTS, PURE, STAND_INS, functions, methods
 from .shared import is_none
 
 M = Any
@@ -485,6 +485,29 @@ def dict_(m: M, source: Value = NONE, **items: Value) -> Value:
     return m.new_dict(tuple(made), tuple(made.values()))  # type: ignore[no-any-return]
 
 
+@functions("collections.namedtuple")
+def namedtuple(m: M, typename: Value, field_names: Value, *, defaults: Value = NONE) -> Value:
+    import collections
+
+    names = [m.constant_of(name, "name of a field") for name in m.items_of(field_names)] if m.is_list(field_names) or isinstance(field_names, Tuple) else m.constant_of(field_names)
+    given = None if is_none(defaults) else [m.plain_constant(one) for one in m.items_of(defaults)]
+    return Const(collections.namedtuple(m.constant_of(typename, "name"), names, defaults=given))  # noqa: PYI024
+
+
+@methods("tuple", "_replace")
+def replace_fields(m: M, owner: Tuple, **fields: Value) -> Value:
+    names: tuple[str, ...] = getattr(owner.cls, "_fields")  # noqa: B009 (the class is one that namedtuple made)
+    unknown = [name for name in fields if name not in names]
+    if unknown:
+        raise PythonError(ValueError(f"Got unexpected field names: {unknown!r}"))
+    return Tuple(tuple(fields.get(name, item) for name, item in zip(names, owner.items)), owner.cls)
+
+
+@methods("tuple", "_asdict")
+def fields_as_dict(m: M, owner: Tuple) -> Value:
+    return m.new_dict(getattr(owner.cls, "_fields"), owner.items)  # type: ignore[no-any-return] # noqa: B009
+
+
 @functions("builtins.isinstance")
 def isinstance_(m: M, value: Value, classes: Value) -> Value:
     value = m.settle(value)
@@ -519,7 +542,7 @@ def _is_instance(m: M, value: Value, wanted: Value) -> bool:
     if isinstance(value, Sequence):
         return issubclass(value.cls, cls)
     if isinstance(value, Reference):
-        own = value.object.cls
+        own = STAND_INS.get(value.object.cls, value.object.cls)
         return cls is object or (issubclass(own, cls) if isinstance(own, type) else _derives(own, cls))
     if isinstance(value, (Function, Method, NativeMethod, Partial)):
         return cls.__name__ in ("function", "Callable", "object")
@@ -551,7 +574,7 @@ def type_(m: M, value: Value) -> Value:
     if isinstance(value, (Tuple, Sequence)):
         return Const(value.cls)
     if isinstance(value, Reference):
-        return value.object.cls if isinstance(value.object.cls, LocalClass) else Const(value.object.cls)
+        return value.object.cls if isinstance(value.object.cls, LocalClass) else Const(STAND_INS.get(value.object.cls, value.object.cls))
     if isinstance(value, Const):
         return Const(type(value.value))
     if isinstance(value, Array):
@@ -841,7 +864,7 @@ def sort(m: M, owner: Reference, *, key: Value = NONE, reverse: Value = FALSE) -
         keys = Tuple(tuple(of(item) for item in contents.items), list)
         known = _known_keys(m, keys.items)
         if known is not None:
-            order = sorted(range(len(known)), key=lambda i: known[i], reverse=backwards)
+            order = sorted(range(len(known)), key=known.__getitem__, reverse=backwards)
             m.heap.write(owner.object, ITEMS, Tuple(tuple(contents.items[i] for i in order), list))
             return NONE
     elif not plain:
