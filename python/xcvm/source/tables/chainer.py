@@ -10,6 +10,7 @@ from ..core import FALSE, NONE, TRUE
 from ..values import Array, Const, Reference, Sequence, Slice, Tuple, Value
 from . import ATTRIBUTES, CONTEXTS, METHODS, attributes, functions, methods, modules
 from . import numpy as numpy_rows
+from . import numpy_selection
 from .numpy import clamped, hstacked, split_bounds, vstacked
 from .shared import axes_of, concat, expanded, extreme_index, is_none, moved, numbers, padded, pieces, reduce, reshape, shape_view, squeezed, stack, transpose
 
@@ -335,13 +336,7 @@ def moveaxis(m: M, x: Value, source: Value, destination: Value) -> Value:
 
 @functions(F + "rollaxis")
 def rollaxis(m: M, x: Value, axis: Value, start: Value = Const(0)) -> Value:
-    a = _array(m, x)
-    order = list(range(m.rank(m.read_array(a))))
-    source, target = m.axis(axis, len(order)), m.constant_of(start, "start")
-    target += len(order) if target < 0 else 0
-    order.remove(source)
-    order.insert(target - (1 if source < target else 0), source)
-    return transpose(m, a, order)
+    return numpy_selection.rollaxis(m, _array(m, x), axis, start)
 
 
 @functions(F + "expand_dims")

@@ -276,7 +276,7 @@ def _in_order(a, axis):
     return np.sort(np.reshape(moved, (*[a.shape[i] for i in rest], -1))), axes
 
 
-def _kept(result, rank, axes, keepdims):
+def _kept(result, axes, keepdims):
     return np.expand_dims(result, axes) if keepdims else result
 
 
@@ -289,7 +289,7 @@ def _quantile(a, part, axis, keepdims):
     result = below + (above - below) * np.reshape(place - low, (1,) * below.ndim).astype(np.float64)
     # The largest is NaN if one is.
     result = np.where(np.isnan(values[..., -1]), values[..., -1], result)
-    return _kept(result, a.ndim, axes, keepdims)
+    return _kept(result, axes, keepdims)
 
 
 @written("numpy.quantile")
@@ -312,7 +312,7 @@ def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     count = values.shape[-1]
     result = ((values[..., (count - 1) // 2] + values[..., count // 2]) / 2).astype(a.dtype)
     result = np.where(np.isnan(values[..., -1]), values[..., -1], result)
-    return _kept(result, a.ndim, axes, keepdims)
+    return _kept(result, axes, keepdims)
 
 
 @written("numpy.nansum")

@@ -6,6 +6,7 @@ import numpy as np
 
 from . import numpy_written as own
 from . import written_for_torch
+from .torch import ValuesIndices
 
 
 def _float(x):
@@ -137,7 +138,7 @@ def float_power(input, exponent):
     return own.float_power(input, exponent)
 
 
-@written_for_torch("round", function=True)
+@written_for_torch("round")
 def round_(input, *, decimals=0):
     return own.round_(input, decimals)
 
@@ -243,8 +244,15 @@ def kron(input, other):
     return own.kron(input, other)
 
 
-@written_for_torch("cross", "torch.linalg.cross")
-def cross(input, other, dim=-1):
+@written_for_torch("cross")
+def cross(input, other, dim=None):
+    # Without dim it is the first one of three elements.
+    threes = [i for i in range(input.ndim) if input.shape[i] == 3] if dim is None else [dim]
+    return own.cross(input, other, axis=threes[0])
+
+
+@written_for_torch("linalg.cross", "torch._C._linalg.linalg_cross", method=False)
+def linalg_cross(input, other, *, dim=-1):
     return own.cross(input, other, axis=dim)
 
 
@@ -293,11 +301,15 @@ def count_nonzero(input, dim=None):
 
 @written_for_torch("std_mean", "torch.functional.std_mean", method=False)
 def std_mean(input, dim=None, unbiased=True, keepdim=False):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
     return np.std(input, axis=dim, ddof=1 if unbiased else 0, keepdims=keepdim), np.mean(input, axis=dim, keepdims=keepdim)
 
 
 @written_for_torch("var_mean", "torch.functional.var_mean", method=False)
 def var_mean(input, dim=None, unbiased=True, keepdim=False):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
     return np.var(input, axis=dim, ddof=1 if unbiased else 0, keepdims=keepdim), np.mean(input, axis=dim, keepdims=keepdim)
 
 
@@ -326,7 +338,7 @@ def _chosen(input, dim, keepdim, place):
     order = np.argsort(input, axis=dim)
     at = np.take(order, np.asarray(place)[None], axis=dim)
     values = np.take_along_axis(input, at, dim)
-    return (values, at) if keepdim else (np.squeeze(values, dim), np.squeeze(at, dim))
+    return ValuesIndices(values, at) if keepdim else ValuesIndices(np.squeeze(values, dim), np.squeeze(at, dim))
 
 
 @written_for_torch("median")
@@ -365,7 +377,7 @@ def _running(input, dim, largest):
     masked = np.where(seen, wide, np.asarray(edge).astype(x.dtype))
     best = np.max(masked, axis=-1, keepdims=True) if largest else np.min(masked, axis=-1, keepdims=True)
     at = np.max(np.where(np.logical_and(seen, wide == best), np.arange(size), 0), axis=-1)
-    return np.moveaxis(best[..., 0], -1, dim), np.moveaxis(at, -1, dim)
+    return ValuesIndices(np.moveaxis(best[..., 0], -1, dim), np.moveaxis(at, -1, dim))
 
 
 @written_for_torch("unique", "torch.functional._return_output", "torch.functional.unique")
