@@ -207,6 +207,24 @@ for suffix in pt npz tflite json so; do
     run asm text.bin -o "x.$suffix"
     is_refused 2 "x.$suffix: the suffix .$suffix belongs to another format"
 done
+run compile model.onnx --emit onnx -o x.bin
+is_refused 2 'x.bin: the suffix .bin belongs to another format. The output is an ONNX model'
+run dump relu.bin -o x.bin
+is_refused 2 'x.bin: the suffix .bin belongs to another format. The output is text assembly'
+run profile relu.bin --random -o x.html
+is_refused 2 'x.html: the suffix .html belongs to another format. --output writes .json'
+run profile relu.bin --random --html x.JSON
+is_refused 2 'x.JSON: the suffix .json belongs to another format. --html writes .html'
+run diff relu.bin relu.bin --random --html x.svg
+is_refused 2 'x.svg: the suffix .svg belongs to another format. --html writes .html'
+run train model.onnx -d data --log x.svg
+is_refused 2 'x.svg: the suffix .svg belongs to another format. --log writes .csv'
+run train model.onnx -d data --curve x.png
+is_refused 2 'x.png: the suffix .png belongs to another format. --curve writes .svg'
+run quantize model.onnx --picture x.png -o q.onnx
+is_refused 2 'x.png: the suffix .png belongs to another format. --picture writes .svg'
+run compile model.onnx --kernel-library --keep-c x.so -o x.bin
+is_refused 2 'x.so: the suffix .so belongs to another format. --keep-c writes .c'
 run compile model.onnx --emit onnx -o x.onnx
 code 0
 run compile model.onnx -o x.bin

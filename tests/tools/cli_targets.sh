@@ -77,33 +77,31 @@ err_has '--output and --picture name the same file, -'
 # ---- Files that are read, and each other ----
 
 keep network.onnx line.npz
-ln -s line.npz link.csv
-ln -s line.npz link.bin
-# An output with the name of an array or table is refused for its name, before the data are opened.
-is_refused() {
-    code 2
-    if [ "$target" = -o ]; then err_has 'belongs to another format'; else err_has "$1"; fi
-}
-run "${learn[@]}" --checkpoint none -o link.bin
-code 2
-err_has 'link.bin is a file of the data'
+ln -s network.onnx model.link
+ln -s line.npz line.link
+ln -s held.npz held.link
 for target in --log --curve -o; do
-    run "${learn[@]}" --checkpoint none $target network.onnx
+    run "${learn[@]}" --checkpoint none $target model.link
     code 2
     err_has 'the model and '
     run "${learn[@]}" --checkpoint none $target line.npz
-    is_refused 'line.npz is a file of the data'
-    run "${learn[@]}" --checkpoint none $target link.csv
-    is_refused 'link.csv is a file of the data'
-    run train network.onnx -d 'lin*.npz' --checkpoint none $target ./line.npz
-    is_refused './line.npz is a file of the data'
-    run train network.onnx -d . --checkpoint none $target line.npz
+    code 2
+    err_has 'line.npz: the suffix .npz belongs to another format'
+    run "${learn[@]}" --checkpoint none $target line.link
+    code 2
+    err_has 'line.link is a file of the data'
+    run train network.onnx -d 'lin*.npz' --checkpoint none $target ./line.link
+    code 2
+    err_has './line.link is a file of the data'
+    run train network.onnx -d . --checkpoint none $target line.link
     code 2
     cp line.npz held.npz
-    run train network.onnx -d line.npz --validation held.npz --checkpoint none $target held.npz
-    is_refused 'held.npz is a file of the data'
-    run train network.onnx -d line.npz --weights held.npz --checkpoint none $target held.npz
-    is_refused "--weights and "
+    run train network.onnx -d line.npz --validation held.npz --checkpoint none $target held.link
+    code 2
+    err_has 'held.link is a file of the data'
+    run train network.onnx -d line.npz --weights held.npz --checkpoint none $target held.link
+    code 2
+    err_has "--weights and "
     check cmp line.npz held.npz
     rm held.npz
 done
@@ -119,9 +117,9 @@ code 0
 run quantize network.onnx -o network.onnx
 code 2
 err_has 'network.onnx is the model itself'
-run quantize network.onnx -d line.npz --picture line.npz -o q.onnx
+run quantize network.onnx -d line.npz --picture line.link -o q.onnx
 code 2
-err_has 'line.npz is a file of the data'
+err_has 'line.link is a file of the data'
 kept network.onnx line.npz
 
 # A file that is no log is refused, and nothing is written to a log before the command line is checked.

@@ -2,6 +2,7 @@
 #include "tests/suites.h"
 #include "tools/values/compare.h"
 #include "tools/io/file.h"
+#include "tools/cli/suffix.h"
 #include "tools/tensors/arrays.h"
 #include "tools/tensors/image.h"
 #include "tools/tensors/png.h"
@@ -189,7 +190,7 @@ END_TEST
 static xcvm_status read_any(const char *path, const void *bytes, size_t count, xcvm_value **value)
 {
     xcvm_error error;
-    if (file_has_suffix(path, ".png"))
+    if (suffix_is(path, ".png"))
         return image_read(bytes, count, NULL, false, "x", NULL, value, &error);
     return arrays_read(bytes, count, "x", NULL, XCVM_NO_DTYPE, NULL, value, &error);
 }

@@ -79,7 +79,7 @@ static void completion_command(struct buffer *text, const struct command *comman
                     for (const char *at = option->argument; *at != '\0'; at++)
                         buffer_append(text, *at == '|' ? " " : at, 1);
                 buffer_text(text, "\" ;;\n");
-            } else if (option->kind == OPTION_FILE) {
+            } else if (option->kind == OPTION_FILE || option->kind == OPTION_OUTPUT) {
                 buffer_format(text, "                --%s%s) kind=file ;;\n", option->name, letter);
             } else if (option->kind == OPTION_FOLDER) {
                 buffer_format(text, "                --%s%s) kind=folder ;;\n", option->name, letter);

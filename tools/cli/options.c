@@ -2,6 +2,7 @@
 #include "cli/options.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -179,6 +180,21 @@ static bool store_int(const struct option *option, const char *value, int64_t *t
     return false;
 }
 
+/* Returns false, with a message, if a value is no path, or has the suffix of another format. */
+static bool check_path(const struct option *option, const char *value)
+{
+    if (*value == '\0' && option->kind != OPTION_TEXT) {
+        report_line("--%s needs a path (given: \"\")", option->name);
+        return false;
+    }
+    if (option->kind != OPTION_OUTPUT)
+        return true;
+    const char *own = strrchr(option->argument, '.'), *other = suffix_of_another(value, own);
+    if (other != NULL)
+        report_line("%s: the suffix %s belongs to another format. --%s writes %s", value, other, option->name, own);
+    return other == NULL;
+}
+
 /* Stores a value. Returns false, with a message, if the option does not accept it. */
 static bool store(const struct option *option, const char *value, char *target)
 {
@@ -188,11 +204,10 @@ static bool store(const struct option *option, const char *value, char *target)
         return true;
     case OPTION_TEXT:
     case OPTION_FILE:
+    case OPTION_OUTPUT:
     case OPTION_FOLDER:
-        if (option->kind != OPTION_TEXT && *value == '\0') {
-            report_line("--%s needs a path (given: \"\")", option->name);
+        if (!check_path(option, value))
             return false;
-        }
         *(const char **)(void *)target = value;
         return true;
     case OPTION_LIST: {
@@ -364,6 +379,7 @@ const char *option_default(const struct option *option, const struct option_grou
     case OPTION_FLAG:
     case OPTION_LIST:
     case OPTION_FILE:
+    case OPTION_OUTPUT:
     case OPTION_FOLDER:
         return NULL;
     case OPTION_TEXT:

@@ -12,6 +12,7 @@ enum option_kind {
     OPTION_TEXT,   /* const char * */
     OPTION_LIST,   /* struct text_list; may be repeated */
     OPTION_FILE,   /* const char *, a path */
+    OPTION_OUTPUT, /* const char *, a path to write. `argument` ends in the suffix of the format, which is checked */
     OPTION_FOLDER, /* const char *, a path of a directory */
     OPTION_CHOICE, /* const char *, one of the choices in `argument`, separated by | */
     OPTION_INT,    /* int64_t from min to max */

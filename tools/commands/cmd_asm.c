@@ -39,7 +39,7 @@ static int execute_asm(const void *own, const struct arguments *arguments)
         return report_usage("the output is missing. Add -o PROG");
     if (file_is_same(flags->output, arguments->items[0]))
         return report_usage("%s is the text itself. The output must be another file", flags->output);
-    if (output_check_name(flags->output, "a program, for example prog.bin") != EXIT_OK)
+    if (output_check_program(flags->output) != EXIT_OK)
         return EXIT_USAGE;
     /* An empty directory allows any path. Text from a pipe may name any file, because it is often a dump of a program
      * in another directory. */

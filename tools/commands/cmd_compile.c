@@ -41,7 +41,7 @@ static const struct option options[] = {
     {"cc", 0, "COMPILER", OPTION_TEXT, offsetof(struct compile_flags, cc), 0, 0,
      "the C compiler of the kernel library, for example \"ccache gcc\". Without it: $CC, cc, or aarch64-linux-gnu-gcc "
      "for that target. With --emit wasm, the clang to use instead of clang-19"},
-    {"keep-c", 0, "FILE", OPTION_FILE, offsetof(struct compile_flags, keep_c), 0, 0,
+    {"keep-c", 0, "FILE.c", OPTION_OUTPUT, offsetof(struct compile_flags, keep_c), 0, 0,
      "write the source of the kernel library to this file (implies --kernel-library)"},
     BACKPROP_OPTION(
         struct compile_flags,

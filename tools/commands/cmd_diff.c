@@ -31,7 +31,7 @@ static const struct option options[] = {
      "print every value that differs, not only the first"},
     {"outputs-only", 0, NULL, OPTION_FLAG, offsetof(struct diff_flags, outputs_only), 0, 0,
      "compare outputs only, which needs less memory"},
-    {"html", 0, "FILE", OPTION_FILE, offsetof(struct diff_flags, html), 0, 0,
+    {"html", 0, "FILE.html", OPTION_OUTPUT, offsetof(struct diff_flags, html), 0, 0,
      "write a report: one page of HTML with the differences by output, instruction and node, and the graph with errors "
      "as color. It needs no network"},
     {"keep", 0, "SIZE", OPTION_SIZE, offsetof(struct diff_flags, keep), 0, 0,

@@ -1,6 +1,7 @@
 /* `xcvm dump`: disassembles a program. */
 #include "commands/commands.h"
 #include "io/file.h"
+#include "io/output.h"
 #include "run/program.h"
 #include "cli/report.h"
 #include "run/rewrite.h"
@@ -41,6 +42,8 @@ static int execute_dump(const void *own, const struct arguments *arguments)
 {
     const struct dump_flags *flags = own;
     const char *path = arguments->items[0];
+    if (output_check_name(flags->output, ".txt .xcvm", "text assembly, for example prog.txt") != EXIT_OK)
+        return EXIT_USAGE;
     struct buffer bytes;
     bool made;
     xcvm_error error = {.pc = -1};

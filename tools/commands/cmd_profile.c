@@ -27,10 +27,10 @@ struct profile_flags {
 };
 
 static const struct option options[] = {
-    {"output", 'o', "TRACE", OPTION_FILE, offsetof(struct profile_flags, output), 0, 0,
+    {"output", 'o', "TRACE.json", OPTION_OUTPUT, offsetof(struct profile_flags, output), 0, 0,
      "write a Chrome trace (JSON) for Perfetto or chrome://tracing; -: write it to standard output, and the tables to "
      "standard error"},
-    {"html", 0, "FILE", OPTION_FILE, offsetof(struct profile_flags, html), 0, 0,
+    {"html", 0, "FILE.html", OPTION_OUTPUT, offsetof(struct profile_flags, html), 0, 0,
      "write a report: one page of HTML with tables, a timeline of the threads, memory over time, a roofline and the "
      "graph "
      "with time as color. It needs no network"},

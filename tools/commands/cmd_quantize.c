@@ -119,7 +119,7 @@ static const struct option file_options[] = {
     {"output", 'o', "FILE", OPTION_FILE, AT(output), 0, 0,
      "result: the quantized model if the name ends in .onnx, else a program; - writes to standard output, and the "
      "tables to standard error"},
-    {"picture", 0, "FILE.svg", OPTION_FILE, AT(picture), 0, 0,
+    {"picture", 0, "FILE.svg", OPTION_OUTPUT, AT(picture), 0, 0,
      "write the errors of the tensors as a picture, worst first"},
     {"rows", 0, "N", OPTION_INT, AT(rows), 0, INT32_MAX,
      "rows to print of each table, except for the nodes kept in float for a bound; 0: all"},

@@ -64,7 +64,7 @@ static int execute_strip(const void *own, const struct arguments *arguments)
     const struct strip_flags *flags = own;
     if (flags->output == NULL)
         return report_usage("the output is missing. Add -o PROG");
-    if (output_check_name(flags->output, "a program, for example prog.bin") != EXIT_OK)
+    if (output_check_program(flags->output) != EXIT_OK)
         return EXIT_USAGE;
     const char *path = arguments->items[0];
     struct buffer bytes;

@@ -129,8 +129,8 @@ static const struct option file_options[] = {
      "leave nodes of the result in training form. By default BatchNormalization uses running statistics, and Dropout "
      "does "
      "nothing"},
-    {"log", 0, "FILE.csv", OPTION_FILE, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
-    {"curve", 0, "FILE.svg", OPTION_FILE, AT(curve), 0, 0, "a plot of loss and metric, updated after each epoch"},
+    {"log", 0, "FILE.csv", OPTION_OUTPUT, AT(log), 0, 0, "step, epoch, loss and metrics of every step"},
+    {"curve", 0, "FILE.svg", OPTION_OUTPUT, AT(curve), 0, 0, "a plot of loss and metric, updated after each epoch"},
     {"checkpoint", 0, "DIR", OPTION_FOLDER, AT(checkpoints), 0, 0,
      "save what is needed to continue the training in this folder"},
     {"checkpoint-every", 0, "STEPS", OPTION_INT, AT(checkpoint_every), 0, INT64_MAX,

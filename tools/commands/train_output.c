@@ -2,6 +2,7 @@
 #include "commands/train_output.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 #include "io/file.h"
 #include "io/output.h"
 #include "run/rewrite.h"
@@ -17,7 +18,7 @@ static bool count_bytes(void *user, const void *bytes, size_t count)
     return true;
 }
 
-static bool is_model(const char *path) { return file_has_suffix(path, ".onnx"); }
+static bool is_model(const char *path) { return suffix_is(path, ".onnx"); }
 
 /* A model that exceeds the size of a single file has its weights in a second file. */
 static xcvm_status try_two_files(struct train_output *o, const xct_trainer *trainer, xcvm_error *error)

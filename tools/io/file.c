@@ -2,6 +2,7 @@
 #include "io/file.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 
 #include <xcvm/files.h>
 
@@ -60,19 +61,13 @@ xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enu
     int fd;
     TRY(file_open(path, O_NONBLOCK, &fd, error));
     *kind = kind_of_file(fd);
-    if ((*kind == FILE_UNKNOWN || *kind == FILE_OTHER) && file_has_suffix(path, ".onnx"))
+    if ((*kind == FILE_UNKNOWN || *kind == FILE_OTHER) && suffix_is(path, ".onnx"))
         *kind = FILE_MODEL;
     close(fd);
     return XCVM_OK;
 }
 
 /* ---- Names ---- */
-
-bool file_has_suffix(const char *path, const char *suffix)
-{
-    size_t length = strlen(path), end = strlen(suffix);
-    return length > end && strcasecmp(path + length - end, suffix) == 0;
-}
 
 bool file_is_folder(const char *path)
 {

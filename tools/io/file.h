@@ -18,7 +18,6 @@ enum file_kind {
 xcvm_status file_kind_of(const char *path, const struct read_limits *limits, enum file_kind *kind, xcvm_error *error);
 enum file_kind file_kind_of_bytes(const void *bytes, size_t count);
 
-bool file_has_suffix(const char *path, const char *suffix);
 bool file_is_folder(const char *path);
 bool file_is_regular(const char *path);
 /* True for a file that can be read only once: standard input ("-") or a named pipe, such as <(...) of a shell. */

@@ -2,6 +2,7 @@
 #include "io/output.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 #include "io/cleanup.h"
 #include "io/file.h"
 
@@ -307,14 +308,15 @@ int output_check_stdout(int code)
 
 /* ---- Names ---- */
 
-int output_check_name(const char *path, const char *what)
+int output_check_name(const char *path, const char *own, const char *what)
 {
-    static const char *const others[] = {".pt",  ".pth",   ".npz", ".npy",  ".safetensors", ".tflite", ".gguf",
-                                         ".ort", ".keras", ".h5",  ".hdf5", ".json",        ".csv",    ".mlmodel",
-                                         ".png", ".jpg",   ".svg", ".xml",  ".zip",         ".gz",     ".tar",
-                                         ".txt", ".html",  ".py",  ".so",   ".a",           ".o",      ".exe"};
-    for (size_t i = 0; path != NULL && i < sizeof others / sizeof *others; i++)
-        if (file_has_suffix(path, others[i]))
-            return report_usage("%s: the suffix %s belongs to another format. The output is %s", path, others[i], what);
-    return EXIT_OK;
+    const char *other = path == NULL ? NULL : suffix_of_another(path, own);
+    return other == NULL
+               ? EXIT_OK
+               : report_usage("%s: the suffix %s belongs to another format. The output is %s", path, other, what);
+}
+
+int output_check_program(const char *path)
+{
+    return output_check_name(path, ".bin .xcvm", "a program, for example prog.bin");
 }

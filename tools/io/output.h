@@ -48,8 +48,10 @@ void output_print(const char *text);
  * failed. */
 int output_check_stdout(int code);
 
-/* Returns EXIT_OK, or reports a suffix that belongs to another format than the output, which `what` describes.
- * `path` may be NULL. */
-int output_check_name(const char *path, const char *what);
+/* Returns EXIT_OK, or reports a suffix that belongs to another format than the output, which `what` describes and whose
+ * suffixes are `own` (suffix_of_another). `path` may be NULL. */
+int output_check_name(const char *path, const char *own, const char *what);
+/* The same for a program. */
+int output_check_program(const char *path);
 
 #endif

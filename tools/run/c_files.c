@@ -2,6 +2,7 @@
 #include "run/c_files.h"
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 #include "io/file.h"
 #include "io/output.h"
 
@@ -39,15 +40,17 @@ bool emits_wasm(const struct c_flags *flags) { return strcmp(flags->emit, "wasm"
 
 int c_flags_check_name(const struct c_flags *flags, const char *output)
 {
-    if (!emits_c(flags) && file_has_suffix(output, ".c"))
+    if (!emits_c(flags) && suffix_is(output, ".c"))
         return report_usage("%s: the name is one of C source. Add --emit c", output);
-    if (!emits_wasm(flags) && file_has_suffix(output, ".wasm"))
+    if (!emits_wasm(flags) && suffix_is(output, ".wasm"))
         return report_usage("%s: the name is one of a WebAssembly module. Add --emit wasm", output);
-    if (!emits_onnx(flags) && file_has_suffix(output, ".onnx"))
+    if (!emits_onnx(flags) && suffix_is(output, ".onnx"))
         return report_usage("%s: the name is one of an ONNX model. Add --emit onnx, or name the program %.*s.bin",
                             output, (int)(strlen(output) - 5), output);
-    return emits_onnx(flags) ? output_check_name(output, "an ONNX model, for example model.onnx")
-                             : output_check_name(output, "a program, for example prog.bin");
+    if (emits_c(flags) || emits_wasm(flags))
+        return EXIT_OK;
+    return emits_onnx(flags) ? output_check_name(output, ".onnx", "an ONNX model, for example model.onnx")
+                             : output_check_program(output);
 }
 
 int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused)
@@ -72,9 +75,9 @@ int c_flags_check(const struct c_flags *flags, const char *output, bool is_fused
             return report_usage("%s: the constants of an ONNX model must be in the directory of the model",
                                 flags->weights_file);
     }
-    if (emits_c(flags) && output != NULL && !file_has_suffix(output, ".c"))
+    if (emits_c(flags) && output != NULL && !suffix_is(output, ".c"))
         return report_usage("%s: the name of C source must end in .c", output);
-    if (emits_wasm(flags) && output != NULL && !file_has_suffix(output, ".wasm"))
+    if (emits_wasm(flags) && output != NULL && !suffix_is(output, ".wasm"))
         return report_usage("%s: the name of a WebAssembly module must end in .wasm", output);
     return EXIT_OK;
 }

@@ -2,6 +2,7 @@
 #include "run/cases.h"
 #include "io/file.h"
 #include "cli/memory.h"
+#include "cli/suffix.h"
 #include "cli/report.h"
 #include "tensors/tensor_file.h"
 
@@ -59,7 +60,7 @@ static char *find_model(const char *folder, char *const *names)
     for (size_t i = 0; names[i] != NULL; i++) {
         if (strcmp(names[i], "model.onnx") == 0)
             return memory_format("%s/model.onnx", folder);
-        if (file_has_suffix(names[i], ".onnx")) {
+        if (suffix_is(names[i], ".onnx")) {
             model = names[i];
             models++;
         }
@@ -238,7 +239,7 @@ char *data_set_leftover(const char *data_set, const char *kind, size_t count)
     char **names = list_folder(data_set), *found = NULL;
     for (size_t i = 0; names != NULL && names[i] != NULL && found == NULL; i++) {
         const size_t number = number_of_file(names[i], kind);
-        if (number != SIZE_MAX && (number >= count || !file_has_suffix(names[i], ".pb")))
+        if (number != SIZE_MAX && (number >= count || !suffix_is(names[i], ".pb")))
             found = memory_text(names[i]);
     }
     release_names(names);

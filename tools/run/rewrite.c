@@ -1,6 +1,7 @@
 /* Rewriting one file into another through a function of the library. */
 #include "run/rewrite.h"
 #include "io/file.h"
+#include "cli/suffix.h"
 #include "io/output.h"
 #include "cli/report.h"
 
@@ -41,7 +42,7 @@ xcvm_status rewrite_no_data(const xct_dataset *data, const char *to, xcvm_error 
 
 xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_options *options, xcvm_error *error)
 {
-    if (file_has_suffix(to, ".onnx"))
+    if (suffix_is(to, ".onnx"))
         return output_write(to, model->data, model->length, error);
     struct output output;
     TRY(output_open(&output, to, error));
@@ -55,9 +56,9 @@ xcvm_status rewrite_model(const struct buffer *model, const char *to, const xcc_
 
 int rewrite_check_name(const char *to)
 {
-    if (to != NULL && file_has_suffix(to, ".c")) {
+    if (to != NULL && suffix_is(to, ".c")) {
         const int stem = (int)(strlen(to) - 2);
         return report_usage("%s: C is not written here. Write %.*s.onnx, then run xcvm compile --emit c", to, stem, to);
     }
-    return output_check_name(to, "an ONNX model if the name ends in .onnx, otherwise a program, for example model.bin");
+    return output_check_name(to, ".onnx .bin .xcvm", "an ONNX model if the name ends in .onnx, otherwise a program, for example model.bin");
 }

@@ -3,6 +3,7 @@
 
 #include "cli/memory.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 #include "io/file.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@ static void add(struct repository *r, char *name, const char *version, const cha
 
 static bool is_model_file(const char *name)
 {
-    return file_has_suffix(name, ".onnx") || file_has_suffix(name, ".bin") || file_has_suffix(name, ".xcvm");
+    return suffix_is(name, ".onnx") || suffix_is(name, ".bin") || suffix_is(name, ".xcvm");
 }
 
 static bool is_version(const char *name)

@@ -8,6 +8,7 @@
 #include "tensors/image.h"
 #include "tensors/png.h"
 #include "cli/report.h"
+#include "cli/suffix.h"
 #include "values/value.h"
 
 #include <xcvm/compiler.h>
@@ -32,7 +33,7 @@ static const struct {
 static enum format format_of_name(const char *path)
 {
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (file_has_suffix(path, suffixes[i].suffix))
+        if (suffix_is(path, suffixes[i].suffix))
             return suffixes[i].format;
     return FORMAT_UNKNOWN;
 }
@@ -281,7 +282,7 @@ static xcvm_status unknown_target(const char *path, xcvm_error *error)
 static enum format target_format(const char *path)
 {
     enum format format = format_of_name(path);
-    const bool readable = format == FORMAT_SAFETENSORS || (format == FORMAT_IMAGE && !file_has_suffix(path, ".png"));
+    const bool readable = format == FORMAT_SAFETENSORS || (format == FORMAT_IMAGE && !suffix_is(path, ".png"));
     return readable ? FORMAT_UNKNOWN : format;
 }
 
