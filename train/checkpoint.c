@@ -15,7 +15,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] = "crc32";
+static const char version_key[] = "xcvm_checkpoint", version[] = "4", sum_key[] = "crc32";
+/* Per class the counts of the current epoch, if it has begun. */
+static const char classes_name[] = "epoch@classes";
 
 /* ---- Numbers ---- */
 
@@ -25,8 +27,6 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] 
     X(step)                                                                                                            \
     X(epoch)                                                                                                           \
     X(place)                                                                                                           \
-    X(loss_sum)                                                                                                        \
-    X(loss_weight)                                                                                                     \
     X(best)                                                                                                            \
     X(factor)                                                                                                          \
     X(waited)                                                                                                          \
@@ -48,7 +48,7 @@ static const char version_key[] = "xcvm_checkpoint", version[] = "3", sum_key[] 
 _Static_assert(sizeof(xct_position) == (0 POSITION(COUNT_NUMBER)) * sizeof(uint64_t), "a number is in no checkpoint");
 _Static_assert(sizeof(xct_circumstances) == (0 CIRCUMSTANCES(COUNT_CIRCUMSTANCE)) * sizeof(uint64_t),
                "a number is in no checkpoint");
-enum { NOTES = 3 + 0 POSITION(COUNT_NUMBER) CIRCUMSTANCES(COUNT_CIRCUMSTANCE), NUMBER_TEXT = 24 };
+enum { NOTES = 3 + XCT_SUMS + 0 POSITION(COUNT_NUMBER) CIRCUMSTANCES(COUNT_CIRCUMSTANCE), NUMBER_TEXT = 24 };
 
 typedef struct notes {
     xcvm_safetensors_note items[NOTES];
@@ -75,26 +75,39 @@ static bool read_note(const xcvm_safetensors *file, const char *key, uint64_t *n
 }
 
 /* Both kinds of numbers have eight bytes. */
-#define TO_BITS(member)                                                                                                \
-    {                                                                                                                  \
-        uint64_t bits;                                                                                                 \
-        _Static_assert(sizeof position->member == sizeof bits, "eight bytes");                                         \
-        memcpy(&bits, &position->member, sizeof bits);                                                                 \
-        add_note(n, #member, bits);                                                                                    \
-    }
-#define FROM_BITS(member)                                                                                              \
-    {                                                                                                                  \
-        uint64_t bits;                                                                                                 \
-        if (!read_note(file, #member, &bits))                                                                          \
-            return false;                                                                                              \
-        memcpy(&position->member, &bits, sizeof bits);                                                                 \
-    }
-
-static void put_position(notes *n, const xct_position *position) { POSITION(TO_BITS) }
-static bool take_position(const xcvm_safetensors *file, xct_position *position)
+static void put_bits(notes *n, const char *key, const void *number)
 {
-    POSITION(FROM_BITS)
-    return true;
+    uint64_t bits;
+    memcpy(&bits, number, sizeof bits);
+    add_note(n, key, bits);
+}
+
+static bool take_bits(const xcvm_safetensors *file, const char *key, void *number)
+{
+    uint64_t bits;
+    const bool found = read_note(file, key, &bits);
+    if (found)
+        memcpy(number, &bits, sizeof bits);
+    return found;
+}
+
+/* A position, and the sums of its epoch. */
+typedef struct place {
+    xct_position position;
+    double sums[XCT_SUMS];
+} place;
+
+#define PUT_MEMBER(member)                                                                                             \
+    _Static_assert(sizeof p->position.member == sizeof(uint64_t), "eight bytes");                                      \
+    put_bits(n, #member, &p->position.member);
+#define PUT_SUM(name) put_bits(n, "epoch_" #name, &p->sums[XCT_SUM_##name]);
+#define TAKE_MEMBER(member) &&take_bits(file, #member, &p->position.member)
+#define TAKE_SUM(name) &&take_bits(file, "epoch_" #name, &p->sums[XCT_SUM_##name])
+
+static void put_place(notes *n, const place *p) { POSITION(PUT_MEMBER) XCT_SUM_LIST(PUT_SUM) }
+static bool take_place(const xcvm_safetensors *file, place *p)
+{
+    return true POSITION(TAKE_MEMBER) XCT_SUM_LIST(TAKE_SUM);
 }
 
 /* The initial best loss is infinite. */
@@ -102,12 +115,15 @@ static bool is_loss(double loss) { return isfinite(loss) || loss == INFINITY; }
 
 static bool is_count(double count) { return isfinite(count) && count >= 0; }
 
-/* Returns whether the numbers are consistent. */
-static bool is_position(const xct_position *p)
+/* Returns whether the numbers are consistent. Sums for metrics may be infinite or NaN. */
+static bool is_place(const place *at)
 {
-    return is_count(p->factor) && is_count(p->waited) && isfinite(p->loss_sum) && is_count(p->loss_weight) &&
-           is_loss(p->best) && is_loss(p->patience_best) && is_loss(p->best_loss) && p->patience_epochs <= p->epoch &&
-           p->best_step <= p->step && (p->best_step == 0 || isfinite(p->best_loss));
+    const xct_position *p = &at->position;
+    return is_count(p->factor) && is_count(p->waited) && isfinite(at->sums[XCT_SUM_loss]) &&
+           is_count(at->sums[XCT_SUM_weight]) && is_count(at->sums[XCT_SUM_examples]) &&
+           is_count(at->sums[XCT_SUM_batches]) && is_loss(p->best) && is_loss(p->patience_best) &&
+           is_loss(p->best_loss) && p->patience_epochs <= p->epoch && p->best_step <= p->step &&
+           (p->best_step == 0 || isfinite(p->best_loss));
 }
 
 /* Returns whether a fit with known circumstances wrote the file, whose steps took the batches of an epoch in order. */
@@ -165,12 +181,13 @@ static void describe_state(const xct_trainer *t, size_t state, xcvm_safetensor *
     memcpy(tensor->dims, value->dims, sizeof tensor->dims);
 }
 
-/* Lists all tensors of a checkpoint in arena memory: the states, then with `best` the weights of the best epoch. */
+/* Lists the tensors of a checkpoint, and leaves room for one more, in arena memory: the states, then with `best` the
+ * weights of the best epoch. */
 static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *arena, xcvm_safetensor **tensors,
                                 size_t *count, xcvm_error *error)
 {
     const size_t states = xcvm_program_state_count(t->root.program);
-    xcvm_safetensor *items = xcvm_arena_allocate(arena, (2 * states + 1) * sizeof *items);
+    xcvm_safetensor *items = xcvm_arena_allocate(arena, (2 * states + 2) * sizeof *items);
     XCVM_CHECK(error, items != NULL, OUT_OF_MEMORY, "no memory for the tensors of a checkpoint");
     *count = states;
     for (size_t i = 0; i < states; i++) {
@@ -187,12 +204,26 @@ static xcvm_status list_tensors(const xct_trainer *t, bool best, xcvm_arena *are
     return XCVM_OK;
 }
 
+static void add_classes(const xct_trainer *t, xcvm_safetensor *tensors, size_t *count)
+{
+    const xct_measure *m = &t->epoch;
+    if (m->batches > 0 && m->class_count > 0)
+        tensors[(*count)++] = (xcvm_safetensor){.name = classes_name,
+                                                .dtype = XCVM_U64,
+                                                .rank = 2,
+                                                .dims = {(int64_t)m->class_count, 3},
+                                                .data = m->classes,
+                                                .bytes = m->class_count * 3 * sizeof *m->classes};
+}
+
 static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *tensors, size_t count, xcvm_sink sink,
                                  xcvm_error *error)
 {
     notes n = {.items = {{version_key, version}}, .count = 1};
     add_note(&n, "seed", t->options.seed);
-    put_position(&n, &t->position);
+    place at = {.position = t->position};
+    xct_measure_get_sums(&t->epoch, at.sums);
+    put_place(&n, &at);
 #define PUT(member, text) add_note(&n, #member, t->circumstances.member);
     CIRCUMSTANCES(PUT)
 #undef PUT
@@ -206,8 +237,10 @@ static xcvm_status write_states(const xct_trainer *t, xcvm_sink sink, xcvm_error
     xcvm_safetensor *tensors;
     size_t count;
     xcvm_status status = list_tensors(t, t->best != NULL && t->position.best_step > 0, &arena, &tensors, &count, error);
-    if (status == XCVM_OK)
+    if (status == XCVM_OK) {
+        add_classes(t, tensors, &count);
         status = write_tensors(t, tensors, count, sink, error);
+    }
     xcvm_arena_release(&arena);
     return status;
 }
@@ -272,16 +305,21 @@ static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, c
                    INVALID_ARGUMENT, "the checkpoint is of another model: its \"%.100s\" has another type or shape",
                    own.name);
     }
+    const xcvm_safetensor *classes = xcvm_safetensors_find(file, classes_name);
+    count += classes != NULL;
     XCVM_CHECK(error, file->count == count, INVALID_ARGUMENT,
                "the checkpoint is of another model or optimizer: it has %zu tensors, not %zu", file->count, count);
+    XCVM_CHECK(error, classes == NULL || (classes->dtype == XCVM_U64 && classes->rank == 2 && classes->dims[1] == 3),
+               INVALID_ARGUMENT, "a broken checkpoint: \"%s\" has another type or shape", classes_name);
     return XCVM_OK;
 }
 
-/* Reads the position from a complete file. `named` is the step in the file's name, NULL if the name has none. */
-static xcvm_status read_position(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named,
-                                 xct_position *position, xcvm_error *error)
+/* Reads the place from a complete file. `named` is the step in the file's name, NULL if the name has none. */
+static xcvm_status read_place(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named, place *at,
+                              xcvm_error *error)
 {
     uint64_t sum;
+    const xct_position *position = &at->position;
     const char *given = xcvm_safetensors_note_find(file, version_key);
     XCVM_CHECK(error, given != NULL, INVALID_ARGUMENT, "it is no checkpoint of a training");
     XCVM_CHECK(error, strcmp(given, version) == 0, UNSUPPORTED, "a checkpoint of version %.20s (%s can be read)", given,
@@ -290,14 +328,13 @@ static xcvm_status read_position(const xct_trainer *t, const xcvm_safetensors *f
                read_note(file, sum_key, &sum) &&
                    sum == sum_of(file->tensors, file->count, file->notes, file->note_count),
                INVALID_ARGUMENT, "a broken checkpoint: its check sum is wrong");
-    XCVM_CHECK(error, take_position(file, position), INVALID_ARGUMENT,
+    XCVM_CHECK(error, take_place(file, at), INVALID_ARGUMENT,
                "a broken checkpoint: it does not say how far the training was");
     XCVM_CHECK(error, named == NULL || *named == position->step, INVALID_ARGUMENT,
                "a broken checkpoint: its name is of step %" PRIu64 ", it is of step %" PRIu64, *named, position->step);
     XCVM_TRY(check_circumstances(t, file, error));
     XCVM_CHECK(error,
-               is_position(position) &&
-                   (named == NULL || !is_of_a_fit(file) || is_on_the_way(position, &t->circumstances)),
+               is_place(at) && (named == NULL || !is_of_a_fit(file) || is_on_the_way(position, &t->circumstances)),
                INVALID_ARGUMENT,
                "a broken checkpoint: no training stands behind %" PRIu64 " steps, %" PRIu64 " epochs and %" PRIu64
                " examples of the next, with its best behind %" PRIu64,
@@ -308,22 +345,29 @@ static xcvm_status read_position(const xct_trainer *t, const xcvm_safetensors *f
 static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_mapping *bytes, const uint64_t *named,
                            xcvm_error *error)
 {
-    xct_position position;
-    XCVM_TRY(read_position(t, file, named, &position, error));
-    const bool best = position.best_step > 0;
+    place at;
+    XCVM_TRY(read_place(t, file, named, &at, error));
+    const bool best = at.position.best_step > 0;
     if (best)
         XCVM_TRY(xct_best_provide(t, error));
     xcvm_safetensor *own;
     size_t count;
     XCVM_TRY(list_tensors(t, best, &file->arena, &own, &count, error));
     XCVM_TRY(check_tensors(own, count, file, error));
+    const xcvm_safetensor *classes = xcvm_safetensors_find(file, classes_name);
+    if (classes != NULL)
+        XCVM_TRY(xct_measure_need_classes(&t->epoch, (size_t)classes->dims[0], error));
     XCVM_TRY(xcvm_session_load_states(t->root.session, bytes->bytes, bytes->count, error));
     for (size_t i = xcvm_program_state_count(t->root.program); i < count; i++)
         if (own[i].bytes > 0)
             memcpy((void *)(uintptr_t)own[i].data, xcvm_safetensors_find(file, own[i].name)->data, own[i].bytes);
     if (!best)
         xct_best_release(t);
-    t->position = position;
+    t->position = at.position;
+    xct_measure_clear(&t->epoch);
+    xct_measure_set_sums(&t->epoch, at.sums);
+    if (classes != NULL && classes->bytes > 0)
+        memcpy(t->epoch.classes, classes->data, classes->bytes);
     t->restored = true;
     return XCVM_OK;
 }

@@ -28,7 +28,7 @@ typedef struct fit {
     xct_columns columns;
     xct_log log;
     xct_history *history;
-    xct_measure step, epoch, held; /* sums over a step, an epoch and the validation data */
+    xct_measure step, held; /* sums over a step and the validation data */
     xct_result step_result, epoch_result, held_result;
     bool measured_held;    /* validation was measured in the last complete epoch */
     uint64_t checkpointed; /* the step of the newest checkpoint; UINT64_MAX: none */
@@ -257,8 +257,10 @@ static xcvm_status begin(fit *f)
     XCVM_TRY(check_held_batch(f));
     count_steps(f);
     XCVM_TRY(resume(f));
-    if (!f->t->restored)
+    if (!f->t->restored) {
         xct_position_begin(&f->t->position);
+        xct_measure_clear(&f->t->epoch);
+    }
     f->t->restored = false;
     XCVM_CHECK(f->error, f->t->position.place <= f->order.total, INVALID_ARGUMENT,
                "%s stands behind %llu examples of an epoch, this training has %llu",
@@ -268,7 +270,6 @@ static xcvm_status begin(fit *f)
     XCVM_TRY(begin_schedule(f));
     XCVM_TRY(begin_history(f));
     f->step = xct_trainer_new_measure(f->t);
-    f->epoch = xct_trainer_new_measure(f->t);
     f->held = xct_trainer_new_measure(f->t);
     f->step_result.size = f->epoch_result.size = f->held_result.size = sizeof(xct_result);
     XCVM_TRY(check_that_all_agree(f));
@@ -283,7 +284,6 @@ static void finish(fit *f)
     xct_order_end(&f->held_order);
     xct_log_close(&f->log);
     xct_measure_release(&f->step);
-    xct_measure_release(&f->epoch);
     xct_measure_release(&f->held);
     xcvm_deallocate(f->t->allocator, f->history, sizeof *f->history);
 }
@@ -293,11 +293,10 @@ static void finish(fit *f)
 static xcvm_status judge_batch(fit *f, const xct_batch *batch)
 {
     xct_engine *e;
-    xct_measured measured;
     const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
     XCVM_TRY(xct_engine_find(f->t, true, values, &e, f->error));
     XCVM_TRY(xct_trainer_run(f->t, e, values, 0, false, f->error));
-    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, &measured, f->error);
+    return xct_trainer_measure(f->t, e, values, batch->all, &f->held, f->error);
 }
 
 /* A loss over labels that are all ignored is 0 and says nothing. */
@@ -348,7 +347,7 @@ static xcvm_status join(fit *f)
     if (ranks_of(f) == 1)
         return XCVM_OK;
     xct_measure_get_sums(&f->step, before);
-    xct_measure_get_sums(&f->epoch, epoch);
+    xct_measure_get_sums(&f->t->epoch, epoch);
     /* Losses already cover all processes. */
     memcpy(sums, before, sizeof before);
     memcpy(message, before, sizeof(double) * XCT_PREDICTION_SUMS);
@@ -358,7 +357,7 @@ static xcvm_status join(fit *f)
     for (size_t i = 0; i < XCT_PREDICTION_SUMS; i++)
         epoch[i] += sums[i] - before[i];
     xct_measure_set_sums(&f->step, sums);
-    xct_measure_set_sums(&f->epoch, epoch);
+    xct_measure_set_sums(&f->t->epoch, epoch);
     f->stop = message[XCT_PREDICTION_SUMS] > 0;
     return XCVM_OK;
 }
@@ -374,15 +373,12 @@ static xcvm_status take_step(fit *f, xct_batch *batch, bool *more, double factor
         if (!*more)
             return XCVM_OK;
         xct_engine *e;
-        xct_measured measured;
         const xcvm_value *const *values = (const xcvm_value *const *)batch->values;
         const bool last = i + 1 == wanted || (batch->last && !f->o.overfit_batch);
         XCVM_TRY(xct_engine_find(f->t, false, values, &e, f->error));
         XCVM_TRY(xct_trainer_run(f->t, e, values, f->t->rate * factor, !last, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, &measured, f->error));
-        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->epoch, &measured, f->error));
-        f->t->position.loss_sum += measured.loss * measured.weight;
-        f->t->position.loss_weight += measured.weight;
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->step, f->error));
+        XCVM_TRY(xct_trainer_measure(f->t, e, values, batch->all, &f->t->epoch, f->error));
         f->t->position.place = batch->next;
         f->samples += batch->all;
         if (last)
@@ -403,13 +399,14 @@ static bool epoch_ends(const fit *f, const xct_batch *batch)
 static xcvm_status end_epoch(fit *f)
 {
     xct_position *p = &f->t->position;
-    xct_trainer_report(f->t, &f->epoch, &f->epoch_result);
-    XCVM_TRY(check_counted(f, &f->epoch, "the epoch"));
-    xct_measure_clear(&f->epoch);
+    xct_trainer_report(f->t, &f->t->epoch, &f->epoch_result);
+    XCVM_TRY(check_counted(f, &f->t->epoch, "the epoch"));
+    const double mean = f->t->epoch.loss / fmax(f->t->epoch.weight, 1);
+    xct_measure_clear(&f->t->epoch);
     f->measured_held = f->has_held && !f->o.overfit_batch;
     if (f->measured_held)
         XCVM_TRY(judge(f));
-    const double loss = f->measured_held ? f->held_result.loss : p->loss_sum / fmax(p->loss_weight, 1);
+    const double loss = f->measured_held ? f->held_result.loss : mean;
     xct_schedule_observe(&f->schedule, loss);
     p->best = f->schedule.best;
     p->factor = f->schedule.factor;
@@ -421,7 +418,6 @@ static xcvm_status end_epoch(fit *f)
         p->best_step = p->step;
         p->best_loss = loss;
     }
-    p->loss_sum = p->loss_weight = 0;
     p->epoch++;
     p->place = 0;
     return XCVM_OK;
@@ -442,6 +438,38 @@ static const xct_result *training_result(const fit *f)
     return f->o.overfit_batch || f->epoch_result.examples == 0 ? &f->step_result : &f->epoch_result;
 }
 
+/* Tells the caller of the last step. `training` are the means over its epoch, NULL within it. */
+static void tell(const fit *f, uint64_t epoch, bool ended, const xct_result *training, double factor)
+{
+    const xct_position *p = &f->t->position;
+    if (f->o.progress.call == NULL)
+        return;
+    const double seconds = (double)(xcvm_clock_ns() - f->began) * 1e-9;
+    const double done = (double)(p->step - f->first_step), left = (double)(f->steps - p->step);
+    f->o.progress.call(f->o.progress.user,
+                       &(xct_progress){.size = sizeof(xct_progress),
+                                       .step = p->step,
+                                       .steps = f->steps,
+                                       .epoch = epoch,
+                                       .epochs = f->epochs,
+                                       .rate = f->t->rate * factor,
+                                       .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
+                                       .seconds_left = seconds / done * left,
+                                       .batch = &f->step_result,
+                                       .validation = ended && f->measured_held ? &f->held_result : NULL,
+                                       .training = training,
+                                       .epoch_ends = ended});
+}
+
+/* Tells of the part of an epoch that was done when the training ended. Nothing is done if it ended with an epoch. */
+static void tell_part(fit *f, double factor)
+{
+    if (f->t->position.step == f->first_step || f->t->epoch.batches == 0)
+        return;
+    xct_trainer_report(f->t, &f->t->epoch, &f->epoch_result);
+    tell(f, f->t->position.epoch + 1, false, training_result(f), factor);
+}
+
 static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
 {
     xct_record r = {.step = f->t->position.step, .epoch = epoch, .rate = rate};
@@ -451,25 +479,7 @@ static xcvm_status record(fit *f, uint64_t epoch, bool ended, double rate)
     if (ended && f->measured_held)
         fill_figures(&f->held_result, r.validation);
     xct_history_add(f->history, &r);
-    XCVM_TRY(xct_log_add(&f->log, &r, f->error));
-    if (f->o.progress.call == NULL)
-        return XCVM_OK;
-    const double seconds = (double)(xcvm_clock_ns() - f->began) * 1e-9;
-    const double done = (double)(r.step - f->first_step), left = (double)(f->steps - r.step);
-    f->o.progress.call(f->o.progress.user,
-                       &(xct_progress){.size = sizeof(xct_progress),
-                                       .step = r.step,
-                                       .steps = f->steps,
-                                       .epoch = epoch,
-                                       .epochs = f->epochs,
-                                       .rate = rate,
-                                       .samples_per_second = (double)f->samples / fmax(seconds, 1e-9),
-                                       .seconds_left = seconds / done * left,
-                                       .batch = &f->step_result,
-                                       .validation = ended && f->measured_held ? &f->held_result : NULL,
-                                       .training = ended || left == 0 ? training_result(f) : NULL,
-                                       .epoch_ends = ended});
-    return XCVM_OK;
+    return xct_log_add(&f->log, &r, f->error);
 }
 
 static xcvm_status write_curve(fit *f)
@@ -516,6 +526,9 @@ static bool patience_is_over(const fit *f)
  * other processes wait. */
 static bool can_stop_in_step(const fit *f) { return f->o.accumulate <= 1 && ranks_of(f) <= 1; }
 
+/* Several processes agree on stopping in join. A single process stops at once. */
+static bool is_asked_to_stop(const fit *f) { return ranks_of(f) > 1 ? f->stop : atomic_load(&f->t->stop); }
+
 static xcvm_status go(fit *f)
 {
     xct_position *p = &f->t->position;
@@ -528,24 +541,28 @@ static xcvm_status go(fit *f)
         const xcvm_status status = take_step(f, &batch, &more, factor);
         if (status == XCVM_CANCELLED && can_stop_in_step(f)) {
             f->end = XCT_END_STOPPED;
+            tell_part(f, factor);
             break;
         }
         XCVM_TRY(status);
         if (!more)
             break;
-        const bool ended = epoch_ends(f, &batch);
+        const bool ended = epoch_ends(f, &batch), last = !ended && p->step == f->steps;
         const uint64_t epoch = p->epoch + 1;
         if (ended)
             XCVM_TRY(end_epoch(f));
-        else if (p->step == f->steps)
-            xct_trainer_report(f->t, &f->epoch, &f->epoch_result);
         XCVM_TRY(record(f, epoch, ended, f->t->rate * factor));
+        if (last)
+            tell_part(f, factor);
+        else
+            tell(f, epoch, ended, ended ? training_result(f) : NULL, factor);
         if (ended)
             XCVM_TRY(write_curve(f));
         if (checkpoint_due(f, ended))
             XCVM_TRY(write_checkpoint(f));
-        /* Several processes agreed on stopping in join. A single process stops at once. */
-        if (ranks_of(f) > 1 ? f->stop : atomic_load(&f->t->stop)) {
+        if (is_asked_to_stop(f)) {
+            if (!last)
+                tell_part(f, factor);
             f->end = XCT_END_STOPPED;
             break;
         }

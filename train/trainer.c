@@ -193,6 +193,7 @@ static xcvm_status begin(xct_trainer *t, xcvm_error *error)
     XCVM_TRY(xct_classes_read(t, error));
     XCVM_TRY(find_metrics(t, error));
     xct_position_begin(&t->position);
+    t->epoch = xct_trainer_new_measure(t);
     return make_scalars(t, error);
 }
 
@@ -269,6 +270,7 @@ void xct_trainer_destroy(xct_trainer *t)
     }
     xct_engine_release(t, &t->root);
     xct_measure_release(&t->measure);
+    xct_measure_release(&t->epoch);
     xcvm_value_release(t->rate_value);
     xcvm_value_release(t->apply_value);
     xcvm_bytes_release(&t->changed);
@@ -339,15 +341,15 @@ xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *e, const xcvm_value *con
 }
 
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *e, const xcvm_value *const *batch,
-                                size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error)
+                                size_t examples, xct_measure *measure, xcvm_error *error)
 {
-    measured->loss = number_of(xcvm_session_get_output(e->session, e->loss));
-    measured->weight = (double)examples;
+    const double loss = number_of(xcvm_session_get_output(e->session, e->loss));
+    double weight = (double)examples;
     /* Losses of several processes are weighted by examples, as in the program. */
     if (measure->ignores && (t->options.ranks <= 1 || e->rate == SIZE_MAX))
-        measured->weight *= xct_measure_counted(measure, batch[t->label]);
+        weight *= xct_measure_counted(measure, batch[t->label]);
     const bool predicted = measure->task != XCT_NO_TASK && t->metric_count > 0 && e->predictions != SIZE_MAX;
-    return xct_measure_add(measure, measured->loss, examples, measured->weight,
+    return xct_measure_add(measure, loss, examples, weight,
                            predicted ? xcvm_session_get_output(e->session, e->predictions) : NULL,
                            predicted ? batch[t->label] : NULL, error);
 }
@@ -384,9 +386,8 @@ static xcvm_status measure_once(xct_trainer *t, const xct_engine *e, const xcvm_
                                 xct_result *result, xcvm_error *error)
 {
     const size_t examples = t->feed.count > 0 && batch[0]->rank > 0 ? (size_t)batch[0]->dims[0] : 1;
-    xct_measured measured;
     xct_measure_clear(&t->measure);
-    XCVM_TRY(xct_trainer_measure(t, e, batch, examples, &t->measure, &measured, error));
+    XCVM_TRY(xct_trainer_measure(t, e, batch, examples, &t->measure, error));
     if (result == NULL)
         return XCVM_OK;
     xct_trainer_report(t, &t->measure, result);

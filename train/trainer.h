@@ -30,8 +30,6 @@ typedef struct xct_engine {
 typedef struct xct_position {
     uint64_t step;         /* done */
     uint64_t epoch, place; /* of the next batch */
-    /* Sums of the current epoch. */
-    double loss_sum, loss_weight;
     /* State of the schedule and of patience. */
     double best, factor, waited;
     double patience_best;
@@ -78,6 +76,7 @@ struct xct_trainer {
     xcvm_value *rate_value, *apply_value;
     uint64_t clock;
     xct_position position;
+    xct_measure epoch; /* measurements of the current epoch up to the position */
     /* States of the root that do not belong to the optimizer, in order and by name, and their moving averages by the
      * same names. */
     size_t *parameters, parameter_count;
@@ -105,13 +104,10 @@ size_t xct_averaged(const char *state, const char **parameter);
 /* Runs an engine on a batch. A loss that is not finite fails the run before any state has changed. */
 xcvm_status xct_trainer_run(xct_trainer *t, xct_engine *engine, const xcvm_value *const *batch, double rate,
                             bool gather, xcvm_error *error);
-/* Measurements of the last run. */
-typedef struct xct_measured {
-    double loss, weight; /* weight: the examples, without ignored labels */
-} xct_measured;
-/* Adds the measurements of the last run to `measure`. `examples` counts those of all processes. */
+/* Adds the measurements of the last run to `measure`. `examples` counts those of all processes. Ignored labels have no
+ * weight. */
 xcvm_status xct_trainer_measure(const xct_trainer *t, const xct_engine *engine, const xcvm_value *const *batch,
-                                size_t examples, xct_measure *measure, xct_measured *measured, xcvm_error *error);
+                                size_t examples, xct_measure *measure, xcvm_error *error);
 void xct_trainer_report(const xct_trainer *t, const xct_measure *measure, xct_result *result);
 /* Returns an empty measure for this trainer's predictions. */
 xct_measure xct_trainer_new_measure(const xct_trainer *t);

@@ -218,8 +218,8 @@ typedef struct xct_progress {
     double samples_per_second, seconds_left;
     const xct_result *batch;      /* of the step */
     const xct_result *validation; /* at the end of an epoch; otherwise NULL */
-    /* Means over the epoch's steps (since a resumption), at the end of an epoch and at the last step; with
-     * overfit_batch, of the step. Otherwise NULL. */
+    /* Means over the epoch's steps, at its end, or up to the step with which the training ends; with overfit_batch, of
+     * the step. Otherwise NULL. */
     const xct_result *training;
     bool epoch_ends; /* with this step */
 } xct_progress;
@@ -249,14 +249,14 @@ typedef struct xct_fit_options {
     uint64_t checkpoint_every;     /* steps; 0: each epoch. The end always saves one */
     size_t keep;                   /* number of checkpoints to keep; 0: 3 */
     bool resume;                   /* continue from the latest of `checkpoints`; INVALID_ARGUMENT if there is none */
-    xct_progress_visitor progress; /* after each step */
+    xct_progress_visitor progress; /* after each step; again if the next one was stopped within an epoch */
 } xct_fit_options;
 
 typedef struct xct_fit_report {
     size_t size; /* set by the caller */
     xct_end end;
     uint64_t steps, epochs; /* total, including those before a resumption */
-    xct_result training;    /* of the last epoch; with overfit_batch, of the last step */
+    xct_result training;    /* of the last epoch, or its part that was done; with overfit_batch, of the last step */
     xct_result validation;  /* at its end; zero examples if there was none */
     char checkpoint[4096];  /* path of the latest one, or "" */
     uint64_t best_step;     /* step of the trainer's weights; 0: the last step */

@@ -110,7 +110,7 @@ START_TEST(declared_shapes)
     expect("2xf32", "3xf32=ones", "3xf32=1 1 1");
     expect("1xc64", "ones", "1xc64=1+0i");
     refuse("2x2xf32", "1 2 3", "3 elements are given, but the shape has 4");
-    refuse("?x2xf32", "1 2 3", "3 elements");
+    refuse("?x2xf32", "1 2 3", "3 elements are given, but dimension 0 is open, and each of its rows has 2");
     refuse("?xf32", "zeros", "dimension 0 is open");
     refuse("2xi64", "2xf32=1 2.5", "element 1 is 2.5, which i64 cannot represent");
     refuse("2xu8", "2xi64=1 256", "u8");

@@ -309,6 +309,74 @@ START_TEST(resumed_bits)
 }
 END_TEST
 
+/* What was told of whole epochs and of a part of one. */
+typedef struct told {
+    xct_trainer *trainer;
+    uint64_t stop_at; /* a step */
+    double losses;    /* of steps, times examples */
+    xct_result whole, part;
+    size_t wholes, parts;
+} told;
+
+static void note_means(void *user, const xct_progress *progress)
+{
+    told *t = user;
+    if (progress->training == NULL)
+        t->losses += progress->batch->loss * (double)progress->batch->examples;
+    else if (progress->epoch_ends)
+        t->whole = *progress->training;
+    else
+        t->part = *progress->training;
+    t->wholes += progress->epoch_ends;
+    t->parts += progress->training != NULL && !progress->epoch_ends;
+    if (progress->step == t->stop_at)
+        xct_trainer_stop(t->trainer);
+}
+
+/* The means of an epoch are of all its steps, also of those before a resumption; and those of a training that is
+ * stopped, of the steps it took. */
+START_TEST(means_of_epochs)
+{
+    static const char *const metrics[][2] = {{"mae", "mse"}, {"accuracy", "f1"}};
+    const xcc_options compile = {
+        .size = sizeof compile, .train = "adam:lr=0.01", .loss = _i == 0 ? "mse" : "bce_with_logits"};
+    xct_trainer_options trainer = net_options;
+    trainer.compile = &compile;
+    trainer.metrics = metrics[_i];
+    trainer.metric_count = 2;
+    write_examples(_i == 1);
+    xct_fit_options options = {.size = sizeof options, .epochs = 1, .batch = 8, .progress.call = note_means};
+    told of[3] = {{.trainer = NULL}};
+    for (size_t i = 0; i < 3; i++)
+        of[i].trainer = make(net_model, &trainer);
+    options.progress.user = &of[0];
+    fit(of[0].trainer, &options, XCVM_OK, "");
+    ck_assert_uint_eq(of[0].wholes, 1);
+    ck_assert_uint_eq(of[0].parts, 0);
+    ck_assert_uint_eq(of[0].whole.examples, 37);
+
+    of[1].stop_at = 3;
+    options.progress.user = &of[1];
+    options.checkpoints = in_folder("saved");
+    const xct_fit_report stopped = fit(of[1].trainer, &options, XCVM_OK, "");
+    ck_assert_int_eq(stopped.end, XCT_END_STOPPED);
+    ck_assert_uint_eq(of[1].wholes, 0);
+    ck_assert_uint_eq(of[1].parts, 1);
+    ck_assert_uint_eq(of[1].part.examples, 24);
+    ck_assert_msg(fabs(of[1].part.loss - of[1].losses / 24) < 1e-12, "%g", of[1].part.loss);
+    ck_assert(stopped.training.loss == of[1].part.loss && stopped.training.examples == 24);
+
+    options.progress.user = &of[2];
+    options.resume = true;
+    const xct_fit_report rest = fit(of[2].trainer, &options, XCVM_OK, "");
+    ck_assert_uint_eq(of[2].wholes, 1);
+    ck_assert_mem_eq(&of[2].whole, &of[0].whole, sizeof of[0].whole);
+    ck_assert(rest.training.loss == of[0].whole.loss && rest.training.examples == 37);
+    for (size_t i = 0; i < 3; i++)
+        xct_trainer_destroy(of[i].trainer);
+}
+END_TEST
+
 START_TEST(checkpoints_refused)
 {
     write_data();
@@ -388,7 +456,7 @@ START_TEST(positions_refused)
     } notes[] = {{"\"step\":\"3\"", "\"step\":\"4\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
                  {"\"place\":\"24\"", "\"place\":\"16\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
                  {"\"batch\":\"8\"", "\"batch\":\"0\"", XCVM_INVALID_ARGUMENT, "its check sum is wrong"},
-                 {"_checkpoint\":\"3\"", "_checkpoint\":\"2\"", XCVM_UNSUPPORTED, "version 2 (3 can be read)"}};
+                 {"_checkpoint\":\"4\"", "_checkpoint\":\"2\"", XCVM_UNSUPPORTED, "version 2 (4 can be read)"}};
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
         char *at = memmem(bytes.at, bytes.length, notes[i].note, strlen(notes[i].note));
         ck_assert_ptr_nonnull(at);
@@ -398,15 +466,15 @@ START_TEST(positions_refused)
         fit(t, &options, notes[i].status, notes[i].message);
     }
     const xct_position right = t->position;
-    xct_position wrong[6] = {right, right, right, right, right, right};
+    xct_position wrong[5] = {right, right, right, right, right};
     wrong[0].step = 4;
     wrong[1].epoch = 1;
     wrong[2].place = 16;
     wrong[3].best_step = 9;
     wrong[4].factor = (double)NAN;
-    wrong[5].loss_sum = (double)INFINITY;
     for (size_t i = 0; i < 6; i++) {
-        t->position = wrong[i];
+        t->position = i < 5 ? wrong[i] : right;
+        t->epoch.loss = i < 5 ? 0 : (double)INFINITY;
         ck_assert_int_eq(xct_trainer_save(t, report.checkpoint, NULL), XCVM_OK);
         fit(t, &options, XCVM_INVALID_ARGUMENT,
             i == 0 ? "its name is of step 3, it is of step 4" : "no training stands behind 3 steps");
@@ -555,6 +623,7 @@ Suite *suite_train_trainer(void)
     tcase_add_test(tests, not_finite);
     tcase_add_test(tests, learns_a_line);
     tcase_add_test(tests, resumed_bits);
+    tcase_add_loop_test(tests, means_of_epochs, 0, 2);
     tcase_add_test(tests, checkpoints_refused);
     tcase_add_test(tests, positions_refused);
     tcase_add_test(tests, many_checkpoints);

@@ -80,8 +80,8 @@ static UNUSED const xcvm_value *parameter(const xct_trainer *t, const char *name
     return NULL;
 }
 
-/* Examples of y = 2 x0 - x1 + 0.5, 37 of them, as a safetensors file. */
-static UNUSED void write_data(void)
+/* Examples of y = 2 x0 - x1 + 0.5, or of class 1 if that is above 0.5 and else 0; 37 of them, as a safetensors file. */
+static UNUSED void write_examples(bool classes)
 {
     enum { ROWS = 37 };
     float x[ROWS * 2], y[ROWS];
@@ -89,6 +89,8 @@ static UNUSED void write_data(void)
         x[2 * i] = (float)(i * 7 % 11) / 11 - 0.5F;
         x[2 * i + 1] = (float)(i * 5 % 13) / 13 - 0.5F;
         y[i] = 2 * x[2 * i] - x[2 * i + 1] + 0.5F;
+        if (classes)
+            y[i] = y[i] > 0.5F;
     }
     const xcvm_safetensor tensors[] = {
         {.name = "x", .dtype = XCVM_F32, .rank = 2, .dims = {ROWS, 2}, .data = x, .bytes = sizeof x},
@@ -101,6 +103,8 @@ static UNUSED void write_data(void)
     ck_assert_int_eq(fclose(file), 0);
     test_bytes_free(&bytes);
 }
+
+static UNUSED void write_data(void) { write_examples(false); }
 
 static UNUSED xct_fit_report fit(xct_trainer *t, const xct_fit_options *options, xcvm_status expected,
                                  const char *message)

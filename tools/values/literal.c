@@ -176,6 +176,10 @@ static xcvm_status find_shape(xcvm_type *type, size_t count, size_t *total, xcvm
             return error_set(error, XCVM_OUT_OF_RANGE, "the shape is too large");
     }
     if (open >= 0) {
+        if (known > 0 && count != 1 && count % known != 0)
+            return error_set(error, XCVM_SHAPE_MISMATCH,
+                             "%zu elements are given, but dimension %d is open, and each of its rows has %zu", count,
+                             open, known);
         type->dims[open] = known == 0 || count == 1 ? 1 : (int64_t)(count / known);
         known *= (size_t)type->dims[open];
     }
