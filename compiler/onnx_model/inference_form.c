@@ -14,7 +14,7 @@ typedef struct rewriting {
     xcc_module *m;
     unsigned uses;
     xcc_rewritten *form;
-    xcc_table reads; /* all names that nodes, bodies and outputs read */
+    xcc_table reads; /* how often nodes, bodies and outputs read a name */
     xcc_table flags; /* boolean constants: 0, 1, UNKNOWN_FLAG where those of one name differ */
     size_t gone_capacity;
 } rewriting;
@@ -36,6 +36,12 @@ static xcvm_status note_flag(rewriting *r, const char *name, const Onnx__TensorP
     return xcc_table_put(r->m, &r->flags, name, known == NULL || known->value == flag ? flag : UNKNOWN_FLAG);
 }
 
+static xcvm_status note_read(rewriting *r, const char *name)
+{
+    const struct xcc_table_entry *known = xcc_table_lookup(&r->reads, name);
+    return xcc_table_put(r->m, &r->reads, name, (known != NULL ? known->value : 0) + 1);
+}
+
 static xcvm_status survey_graph(rewriting *r, const Onnx__GraphProto *g);
 
 static xcvm_status survey_nodes(rewriting *r, Onnx__NodeProto *const *nodes, size_t count)
@@ -44,7 +50,7 @@ static xcvm_status survey_nodes(rewriting *r, Onnx__NodeProto *const *nodes, siz
         const Onnx__NodeProto *n = nodes[i];
         XCVM_TRY(xcc_poll(r->m));
         for (size_t k = 0; k < n->n_input; k++)
-            XCVM_TRY(xcc_table_put(r->m, &r->reads, n->input[k], 0));
+            XCVM_TRY(note_read(r, n->input[k]));
         for (size_t k = 0; k < n->n_attribute; k++) {
             const Onnx__AttributeProto *a = n->attribute[k];
             if (n->n_output == 1 && n->op_type != NULL && strcmp(n->op_type, "Constant") == 0)
@@ -64,7 +70,7 @@ static xcvm_status survey_graph(rewriting *r, const Onnx__GraphProto *g)
         XCVM_TRY(note_flag(r, g->initializer[i]->name, g->initializer[i]));
     for (size_t i = 0; i < g->n_output; i++)
         if (g->output[i]->name != NULL)
-            XCVM_TRY(xcc_table_put(r->m, &r->reads, g->output[i]->name, 0));
+            XCVM_TRY(note_read(r, g->output[i]->name));
     return survey_nodes(r, g->node, g->n_node);
 }
 
@@ -74,7 +80,7 @@ static xcvm_status survey(rewriting *r, const Onnx__ModelProto *model)
     for (size_t i = 0; i < model->n_functions; i++) {
         const Onnx__FunctionProto *f = model->functions[i];
         for (size_t k = 0; k < f->n_output; k++)
-            XCVM_TRY(xcc_table_put(r->m, &r->reads, f->output[k], 0));
+            XCVM_TRY(note_read(r, f->output[k]));
         XCVM_TRY(survey_nodes(r, f->node, f->n_node));
     }
     return XCVM_OK;
@@ -251,6 +257,8 @@ static xcvm_status infer_dropout(rewriting *r, Onnx__NodeProto *n, int64_t versi
         if (flag != NULL && flag->value == FALSE_FLAG)
             return XCVM_OK;
         *changed = true;
+        const struct xcc_table_entry *reads = xcc_table_lookup(&r->reads, n->input[input]);
+        XCVM_TRY(xcc_table_put(r->m, &r->reads, n->input[input], reads->value - 1));
         n->input[input] = (char *)(uintptr_t) "";
         while (n->n_input > 1 && n->input[n->n_input - 1][0] == '\0')
             n->n_input--;
@@ -316,6 +324,24 @@ static xcvm_status rewrite_function(rewriting *r, Onnx__FunctionProto *f, int64_
     return rewrite_nodes(r, &f->node, &f->n_node, opset_of(f->opset_import, f->n_opset_import, version), NULL, changed);
 }
 
+/* Removes the Constant nodes of flags that nothing reads any more. ONNX Runtime would warn of each. */
+static xcvm_status drop_flags(rewriting *r, const Onnx__GraphProto *g, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct xcc_placed *place = &r->form->nodes[i];
+        const Onnx__NodeProto *n = g->node[place->first];
+        if (!is_operator(n, "", "Constant") || n->n_output != 1)
+            continue;
+        const struct xcc_table_entry *reads = xcc_table_lookup(&r->reads, n->output[0]);
+        if (reads == NULL || reads->value > 0)
+            continue;
+        place->count = 0;
+        place->changed = true;
+        XCVM_TRY(drop_value(r, n->output[0]));
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xcc_inference_form_rewrite(xcc_module *m, Onnx__ModelProto *model, unsigned uses, xcc_rewritten *form)
 {
     rewriting r = {.m = m, .uses = uses, .form = form, .reads = {.key = &m->key}, .flags = {.key = &m->key}};
@@ -326,7 +352,9 @@ xcvm_status xcc_inference_form_rewrite(xcc_module *m, Onnx__ModelProto *model, u
     if (form->nodes == NULL || form->functions == NULL)
         return XCVM_OUT_OF_MEMORY;
     XCVM_TRY(survey(&r, model));
+    const size_t count = model->graph->n_node;
     XCVM_TRY(rewrite_nodes(&r, &model->graph->node, &model->graph->n_node, version, form->nodes, &changed));
+    XCVM_TRY(drop_flags(&r, model->graph, count));
     for (size_t i = 0; i < model->n_functions; i++)
         XCVM_TRY(rewrite_function(&r, model->functions[i], version, &form->functions[i]));
     return XCVM_OK;

@@ -3,7 +3,7 @@
  * - BatchNormalization (with training_mode, or before opset 14 with several results) uses its running statistics. If
  *   its further results are read, they become copies of the statistics that the node reads.
  * - Dropout, BiasDropout and the others of ONNX Runtime lose their input training_mode. Before opset 7 Dropout and
- *   BatchNormalization have is_test set.
+ *   BatchNormalization have is_test set. A Constant that only these inputs read is left out.
  *
  * Bodies of If, Loop and Scan and the model's functions change, too. */
 #ifndef XCVM_COMPILER_ONNX_MODEL_INFERENCE_FORM_H
@@ -16,7 +16,7 @@
 /* Changes of a model's nodes and functions. */
 typedef struct xcc_rewritten {
     struct xcc_placed {
-        size_t first, count; /* the nodes of the graph that a node has become */
+        size_t first, count; /* the nodes of the graph that a node has become; 0: it is left out */
         bool changed;
     } * nodes;         /* of the model's graph, as they were */
     bool *functions;   /* whether they have changed */

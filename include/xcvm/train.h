@@ -171,8 +171,11 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_create_for_inputs(const xcvm_valu
 XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
 /* Sets the memory limit of image decoding and the time limit of each xct_dataset_read; 0: no limit. */
 XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, uint64_t timeout_ns);
-/* Reads `count` examples from number `first` in file order, as one new tensor per input. Sequential reading is fastest.
- * OUT_OF_RANGE past the end. */
+/* Mixes the order of the examples for xct_dataset_read, by the seed alone. Files with many examples each are read many
+ * times then. Do not call it while another thread reads. */
+XCVM_API void xct_dataset_mix(xct_dataset *dataset, uint64_t seed);
+/* Reads `count` examples from number `first` in file order, or in the mixed one, as one new tensor per input.
+ * Sequential reading is fastest. OUT_OF_RANGE past the end. */
 XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_read(xct_dataset *dataset, uint64_t first, size_t count,
                                                     xcvm_value **values, xcvm_error *error);
 XCVM_API uint64_t xct_dataset_example_count(const xct_dataset *dataset);

@@ -83,6 +83,11 @@ err_has 'If the labels are classes, save f1.astype("int64") and use --loss softm
 refuse "${numbers[@]}" -l labels=yes
 err_has '--loss bce_with_logits suits the labels in array "yes", which are of i64 with 1 axis; save them as floats'
 
+run run two.bin -i x=4x3xf32=random -i 'y=4x1xf32=0 1 1 0' -o u=@bits.npz:x -o v=@bits.npz:bits
+code 0
+refuse train "$here/one.onnx" -d bits.npz -o t.onnx -l labels=bits
+err_has 'All are 0 or 1: if these are two classes, --loss bce_with_logits suits them, or bce behind Sigmoid'
+
 # ---- Labels that are all ignored ----
 
 refuse "${scores[@]}" -l labels=ignored

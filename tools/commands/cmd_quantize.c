@@ -50,7 +50,8 @@ static const struct option data_options[] = {
      "multiplies the numbers of the array, or the bytes of images in files. For images in files, *1/255 (from 0 to 1) "
      "is the default, and *1 keeps 0 to 255"},
     {"batch", 'b', "N", OPTION_INT, AT(batch), 0, INT32_MAX, "examples in a batch; 0: the model's own number, or 8"},
-    {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX, "use the first N examples; 0: all"},
+    {"samples", 0, "N", OPTION_INT, AT(samples), 0, INT64_MAX,
+     "use the first N examples; 0: all. Images of a folder of classes are taken in a mixed order"},
     {"held-out", 0, "SHARE", OPTION_TEXT, AT(held_out), 0, 0,
      "share of the batches, the last ones, to measure with and not to calibrate with; the default is a fifth of 5 or "
      "more batches"},

@@ -84,9 +84,24 @@ static const char *labels_of(const struct columns *columns, const char *label)
     return label != NULL ? label : "labels";
 }
 
-/* The type of the labels' array, the number of its axes, and that number without axes of size 1 at the end; false if
- * the array is not found. */
-static bool find_labels(const struct text_list *data, const char *name, xcvm_dtype *dtype, int *axes, int *rank)
+/* Whether all elements are 0 or 1, as floats. */
+static bool is_binary(const xcvm_value *value)
+{
+    const float *singles = xcvm_value_data(value);
+    const double *doubles = xcvm_value_data(value);
+    const xcvm_dtype dtype = xcvm_value_dtype(value);
+    bool good = dtype == XCVM_F32 || dtype == XCVM_F64;
+    for (size_t i = 0; good && i < xcvm_value_count(value); i++) {
+        const double element = dtype == XCVM_F32 ? (double)singles[i] : doubles[i];
+        good = element == 0 || element == 1;
+    }
+    return good;
+}
+
+/* The type of the labels' array, the number of its axes, that number without axes of size 1 at the end, and whether
+ * they are floats 0 and 1; false if the array is not found. */
+static bool find_labels(const struct text_list *data, const char *name, xcvm_dtype *dtype, int *axes, int *rank,
+                        bool *binary)
 {
     for (size_t i = 0; i < data->count; i++) {
         xct_arrays *arrays;
@@ -94,6 +109,7 @@ static bool find_labels(const struct text_list *data, const char *name, xcvm_dty
         if (file_is_folder(data->items[i])) {
             *dtype = XCVM_I64;
             *axes = *rank = 1;
+            *binary = false;
             return true;
         }
         if (xct_arrays_load_file(data->items[i], NULL, &arrays, NULL) != XCVM_OK)
@@ -106,6 +122,7 @@ static bool find_labels(const struct text_list *data, const char *name, xcvm_dty
         if (!found)
             continue;
         *dtype = xcvm_value_dtype(value);
+        *binary = is_binary(value);
         *axes = *rank = xcvm_value_rank(value);
         while (*rank > 1 && xcvm_value_dims(value)[*rank - 1] == 1)
             --*rank;
@@ -132,7 +149,8 @@ static const xcvm_value_info *only_output(const xcvm_program *program)
     return found;
 }
 
-static void suggest(const xcvm_type *output, const char *labels, xcvm_dtype dtype, int axes, int rank, bool folder)
+static void suggest(const xcvm_type *output, const char *labels, xcvm_dtype dtype, int axes, int rank, bool binary,
+                    bool folder)
 {
     const int64_t classes = output->rank > 1 ? output->dims[1] : -1;
     const char *loss = xcc_loss_suggest(output->rank, classes, dtype, rank);
@@ -141,9 +159,14 @@ static void suggest(const xcvm_type *output, const char *labels, xcvm_dtype dtyp
         report_line("a folder of images for each class needs a model with a score for each class and --loss "
                     "softmax_cross_entropy; this model has one score");
     else if (loss != NULL)
-        report_line("--loss %s suits the labels in array \"%s\", which are of %s with %d %s%s", loss, labels,
-                    xcvm_dtype_name(dtype), axes, axes == 1 ? "axis" : "axes",
-                    strcmp(loss, "bce_with_logits") == 0 && !floats ? "; save them as floats" : "");
+        report_line(
+            "--loss %s suits the labels in array \"%s\", which are of %s with %d %s%s", loss, labels,
+            xcvm_dtype_name(dtype), axes, axes == 1 ? "axis" : "axes",
+            strcmp(loss, "bce_with_logits") == 0 && !floats ? "; save them as floats"
+            : binary && strcmp(loss, "mse") == 0
+                ? ". All are 0 or 1: if these are two classes, --loss bce_with_logits suits them, or bce behind "
+                  "Sigmoid"
+                : "");
     else if (floats && rank == output->rank - 1)
         report_line(
             "the labels in array \"%s\" are of %s with %d %s, and the output has a number for each of %lld classes. If "
@@ -165,12 +188,14 @@ void train_data_suggest_loss(const char *model, const xcc_options *options, cons
     xcvm_program *program = NULL;
     xcvm_dtype dtype;
     int axes, rank;
-    if (find_labels(data, labels, &dtype, &axes, &rank) &&
+    bool binary;
+    if (find_labels(data, labels, &dtype, &axes, &rank, &binary) &&
         xcc_compile_file(model, &plain, (xcvm_sink){buffer_sink, &bytes}, NULL, NULL) == XCVM_OK &&
         xcvm_program_load(bytes.data, bytes.length, NULL, &program, NULL) == XCVM_OK) {
         const xcvm_value_info *output = only_output(program);
         if (output != NULL)
-            suggest(&output->type, labels, dtype, axes, rank, data->count == 1 && file_is_folder(data->items[0]));
+            suggest(&output->type, labels, dtype, axes, rank, binary,
+                    data->count == 1 && file_is_folder(data->items[0]));
     }
     xcvm_program_destroy(program);
     buffer_release(&bytes);

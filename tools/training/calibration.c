@@ -39,6 +39,9 @@ xcvm_status calibration_open(struct calibration *c, const xcc_quantizer *quantiz
     free(inputs);
     value_budget_name(&c->budget, status, error);
     TRY(status);
+    /* A folder lists its images class by class. */
+    if (xct_dataset_class_count(c->data) > 0)
+        xct_dataset_mix(c->data, 0);
     uint64_t examples = xct_dataset_example_count(c->data);
     if (samples > 0 && (uint64_t)samples < examples)
         examples = (uint64_t)samples;

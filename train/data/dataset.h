@@ -65,6 +65,8 @@ struct xct_dataset {
                           * limit */
     size_t memory_limit; /* of decoding an image; 0: none */
     uint64_t timeout_ns; /* of a call of xct_dataset_read; 0: none */
+    bool mixed;          /* xct_dataset_read permutes the examples, with this key */
+    uint64_t mixing_key;
     xcc_diagnostics diagnostics;               /* as of xct_feed */
     uint64_t labels_unchecked, labels_counted; /* files whose labels were not read yet; labels that are not ignored */
     const char *label_path, *label_array;      /* the first ones */

@@ -1,6 +1,7 @@
 /* Data sets without a trainer: for any inputs, read in order. */
 #include "base/clock.h"
 #include "train/data/dataset.h"
+#include "train/data/permutation.h"
 
 xcvm_status xct_dataset_create_for_inputs(const xcvm_value_info *inputs, size_t input_count, const char *const *paths,
                                           size_t path_count, const xct_column *columns, size_t column_count,
@@ -21,6 +22,14 @@ void xct_dataset_set_limits(xct_dataset *set, size_t memory_limit, uint64_t time
         return;
     set->memory_limit = memory_limit;
     set->timeout_ns = timeout_ns;
+}
+
+void xct_dataset_mix(xct_dataset *set, uint64_t seed)
+{
+    if (set == NULL)
+        return;
+    set->mixed = true;
+    set->mixing_key = xct_permutation_key(seed, 0, 0);
 }
 
 /* Tensors may outlive the data set, so they do not use its memory, but they must fit its remaining limit. */
@@ -47,15 +56,15 @@ static xcvm_status make_tensors(const xct_dataset *set, size_t count, xcvm_value
 static xcvm_status read_rows(const xct_dataset *set, uint64_t first, size_t count, unsigned char *const *to,
                              xcvm_error *error)
 {
-    size_t shard = 0, place = 0;
-    for (; shard < set->shard_count && first >= set->shards[shard].rows; shard++)
-        first -= set->shards[shard].rows;
-    for (; place < count; place++, first++) {
-        while (first >= set->shards[shard].rows) {
-            first = 0;
-            shard++;
-        }
-        XCVM_TRY(xct_reader_read(set->reader, shard, first, to, place, error));
+    size_t shard = 0;
+    uint64_t before = 0; /* examples of earlier shards */
+    for (size_t place = 0; place < count; place++) {
+        const uint64_t own = first + place, example = set->mixed ? xct_permute(set->mixing_key, set->rows, own) : own;
+        if (example < before)
+            shard = before = 0;
+        for (; example - before >= set->shards[shard].rows; shard++)
+            before += set->shards[shard].rows;
+        XCVM_TRY(xct_reader_read(set->reader, shard, example - before, to, place, error));
     }
     return XCVM_OK;
 }

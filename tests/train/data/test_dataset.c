@@ -400,6 +400,44 @@ START_TEST(images_within_limits)
 }
 END_TEST
 
+/* A mixed order has each example once, over several files, is the same each time, and differs between seeds. */
+START_TEST(mixed_order)
+{
+    enum { EACH = 8, ALL = 2 * EACH };
+    float orders[3][ALL];
+    write_npz("a.npz", 0, EACH, XCVM_F32);
+    write_npz("b.npz", EACH, EACH, XCVM_F32);
+    const char *paths[] = {in_folder("?.npz")};
+    for (size_t k = 0; k < 3; k++) {
+        bool seen[ALL] = {false}, moved = false;
+        const xct_column by[] = {{"x", "images", 0}, {"y", "labels", 0}};
+        xct_dataset *set;
+        ck_assert_int_eq(xct_dataset_create_for_inputs(inputs, 2, paths, 1, by, 2, NULL, &set, NULL), XCVM_OK);
+        xct_dataset_mix(set, k / 2);
+        for (uint64_t first = 0; first < ALL; first += 4) {
+            xcvm_value *values[2];
+            ck_assert_int_eq(xct_dataset_read(set, first, 4, values, NULL), XCVM_OK);
+            for (size_t i = 0; i < 4; i++) {
+                const float *row = xcvm_value_data(values[0]);
+                const size_t example = (size_t)(row[i * 2] / 10);
+                ck_assert_uint_lt(example, ALL);
+                ck_assert(!seen[example]);
+                seen[example] = true;
+                orders[k][first + i] = row[i * 2];
+                moved = moved || example != first + i;
+            }
+            xcvm_value_release(values[0]);
+            xcvm_value_release(values[1]);
+        }
+        ck_assert(moved);
+        xct_dataset_destroy(set);
+    }
+    ck_assert_mem_eq(orders[0], orders[1], sizeof orders[0]);
+    ck_assert_mem_ne(orders[0], orders[2], sizeof orders[0]);
+    xct_dataset_mix(NULL, 0);
+}
+END_TEST
+
 /* Two classes of pictures of one color each, of another size than the input. */
 START_TEST(image_folders)
 {
@@ -635,6 +673,7 @@ Suite *suite_train_dataset(void)
     tcase_add_test(tests, factors_of_images);
     tcase_add_test(tests, not_a_number);
     tcase_add_test(tests, folders_with_marks);
+    tcase_add_test(tests, mixed_order);
     tcase_add_test(tests, image_folders);
     tcase_add_test(tests, images_within_limits);
     tcase_add_test(tests, conversions);
