@@ -33,9 +33,12 @@ static xcvm_status check_places(xcvm_error *error, const xcvm_value *at, const c
                (long long)cache->dims[0]);
     for (int64_t i = 0; at->data != NULL && rows >= 0 && fresh >= 0 && i < at->dims[0]; i++) {
         const int64_t place = XCVM_CDATA(int64_t, at)[i];
-        XCVM_CHECK(error, place >= 0 && place <= rows && fresh <= rows - place, OUT_OF_RANGE,
-                   "%s[%lld] is out of range (%lld): the cache holds %lld rows and %lld are to be appended", what,
-                   (long long)i, (long long)place, (long long)rows, (long long)fresh);
+        XCVM_CHECK(error, place >= 0 && place <= rows, OUT_OF_RANGE,
+                   "%s[%lld] is out of range (%lld): the cache holds %lld rows", what, (long long)i, (long long)place,
+                   (long long)rows);
+        XCVM_CHECK(error, fresh <= rows - place, OUT_OF_RANGE,
+                   "the cache holds %lld rows: %lld more do not fit behind the first %lld (%s[%lld])", (long long)rows,
+                   (long long)fresh, (long long)place, what, (long long)i);
     }
     return XCVM_OK;
 }

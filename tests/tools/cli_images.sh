@@ -71,6 +71,46 @@ for command in bench profile; do
     code 0
 done
 
+# ---- Factors of bytes ----
+
+identity bytes 'u8[Nx3x6x6]'
+run run bytes.bin -i "x=@$images/plain.bmp" -o y=@bytes.npz:images
+code 0
+run run scaled.bin -i "x=@$images/plain.bmp" -o y=@image.npy
+code 0
+run run scaled.bin -i "x=@$images/plain.bmp*1/255" -o y=@same.npy
+code 0
+check cmp image.npy same.npy
+run run scaled.bin -i 'x=@bytes.npz:images*1/255' -o y=@array.npy
+code 0
+check test ! -s .err
+check cmp image.npy array.npy
+run run scaled.bin -i 'x=@bytes.npz:images' -o y=@whole.npy
+code 0
+err_has 'note: bytes.npz holds numbers of u8; input "x" takes them as they are'
+err_has '@bytes.npz:images*1/255'
+run run scaled.bin -i 'x=@bytes.npz:images*1' -o y=@meant.npy
+code 0
+check test ! -s .err
+check cmp whole.npy meant.npy
+run run scaled.bin -i "x=@$images/plain.bmp*1" -o y=@meant.npy
+check cmp whole.npy meant.npy
+run run bytes.bin -i 'x=@bytes.npz:images*2'
+code 2
+err_has 'numbers of u8 cannot be multiplied by a factor. Omit it'
+run run scaled.bin -i 'x=@absent.npy*2'
+code 6
+err_has 'absent.npy: '
+run run scaled.bin -i 'x=@*2'
+code 2
+err_has 'the name of a file is missing after @'
+cp bytes.npz 'a*2'
+run run scaled.bin -i 'x=@a*2'
+code 0
+run run scaled.bin -i zeros -o 'y=@t.npy*2'
+code 2
+err_has 'is not a target of an output'
+
 # ---- What cannot be ----
 
 cp "$images/plain.bmp" not.png

@@ -37,6 +37,22 @@ bool parse_real(const char *text, double *value)
     return true;
 }
 
+const char *parse_factor(const char *text, double *factor)
+{
+    const char *star = strrchr(text, '*'), *end = text + strlen(text);
+    *factor = 0;
+    if (star == NULL)
+        return end;
+    const char *slash = strchr(star, '/');
+    char *above = slash != NULL ? memory_text_n(star + 1, (size_t)(slash - star - 1)) : memory_text(star + 1);
+    double below = 1;
+    const bool good =
+        parse_real(above, factor) && (slash == NULL || parse_real(slash + 1, &below)) && *factor != 0 && below != 0;
+    *factor = good ? *factor / below : 0;
+    free(above);
+    return good ? star : end;
+}
+
 bool parse_size(const char *text, uint64_t *bytes)
 {
     if (!isdigit((unsigned char)*text))

@@ -219,7 +219,7 @@ static xcvm_status compare_output(struct running *running, const struct binding 
     const xcvm_value *actual = xcvm_session_get_output(running->session, binding->index);
     /* An expected value without type or shape has those of the output. */
     xcvm_type type = value_type(actual);
-    struct wanted wanted = {&type, binding->name, false};
+    struct wanted wanted = {.type = &type, .name = binding->name};
     struct filling filling = {(uint64_t)running->flags->session.seed, running->flags->input.int_max,
                               &running->inputs.budget};
     xcvm_value *expected;

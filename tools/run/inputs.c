@@ -95,7 +95,7 @@ static xcvm_status parse_target(const char *text, struct spec *spec, xcvm_error 
     xcvm_status status = spec_parse(text, spec, NULL);
     if (status == XCVM_OK && (spec->form == SPEC_NOTHING || spec->form == SPEC_DASH))
         return XCVM_OK;
-    if (status == XCVM_OK && spec->form == SPEC_FILE && !spec->typed)
+    if (status == XCVM_OK && spec->form == SPEC_FILE && !spec->typed && spec->factor == 0)
         return tensor_file_check_target(spec->path, error);
     return error_set(error, XCVM_INVALID_ARGUMENT,
                      "\"%.100s\" is not a target of an output. Use @file.npy (or .npz, .pb, .png, .bin) to write it, "
@@ -299,7 +299,7 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
     static const struct spec zeros = {.form = SPEC_ZEROS};
     xcvm_type type = known_type(making, index);
     if (binding == NULL && making->program->trains && strcmp(input->name, "learning_rate") == 0) {
-        struct wanted rate = {&type, input->name, false};
+        struct wanted rate = {.type = &type, .name = input->name};
         return spec_value(&zeros, &rate, &filling, &making->values[index], error);
     }
     if (binding == NULL)
@@ -308,7 +308,7 @@ static xcvm_status make_value(struct making *making, size_t index, xcvm_error *e
         assume_dims(making, index, &type);
     if (binding->spec.form == SPEC_RANDOM)
         note_random(making, binding->spec.typed ? binding->spec.type.dtype : type.dtype);
-    struct wanted wanted = {&type, input->name, true};
+    struct wanted wanted = {.type = &type, .name = input->name, .resize = true, .note_bytes = true};
     xcvm_status status = spec_value(&binding->spec, &wanted, &filling, &making->values[index], error);
     if (status != XCVM_OK)
         return callers_mistake(status, error);

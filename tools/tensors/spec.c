@@ -49,6 +49,12 @@ static xcvm_status no_tensor(const char *text, const char *body, xcvm_error *err
 static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *error)
 {
     spec->form = SPEC_FILE;
+    char *whole = NULL;
+    const char *end = parse_factor(text, &spec->factor);
+    if (*end != '\0' && access(text, F_OK) != 0)
+        text = whole = memory_text_n(text, (size_t)(end - text));
+    else
+        spec->factor = 0;
     /* A key follows the last colon, if the part before it is an archive. */
     const char *colon = strrchr(text, ':');
     if (colon != NULL && colon - text >= 4 && strncasecmp(colon - 4, ".npz", 4) == 0) {
@@ -57,6 +63,7 @@ static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *e
     } else {
         spec->path = memory_text(text);
     }
+    free(whole);
     if (*spec->path == '\0')
         return error_set(error, XCVM_INVALID_ARGUMENT, "the name of a file is missing after @");
     return XCVM_OK;
@@ -230,7 +237,7 @@ static xcvm_status raw_value(const struct spec *spec, const struct wanted *wante
         return literal_value(spec->body, spec->typed ? &spec->type : NULL, wanted->type, filling->budget, value, error);
     case SPEC_FILE:
     case SPEC_DASH: {
-        struct wanted here = {type, wanted->name, wanted->resize};
+        struct wanted here = {.type = type, .name = wanted->name, .resize = wanted->resize, .bytes = spec->factor != 0};
         TRY(tensor_file_read(spec->form == SPEC_DASH ? "-" : spec->path, spec->key, &here, filling->budget, value,
                              error));
         if (!spec->typed)
@@ -250,11 +257,43 @@ static xcvm_status raw_value(const struct spec *spec, const struct wanted *wante
     return error_set(error, XCVM_INVALID_ARGUMENT, "a value is missing");
 }
 
+/* Multiplies by the factor as training does (multiply in train/data/reader.c). */
+static xcvm_status multiply(xcvm_value *value, double factor, const struct value_budget *budget, xcvm_error *error)
+{
+    const xcvm_dtype dtype = xcvm_value_kind(value) == XCVM_KIND_TENSOR ? xcvm_value_dtype(value) : XCVM_NO_DTYPE;
+    if (!number_is_float(dtype))
+        return error_set(error, XCVM_TYPE_MISMATCH, "numbers of %s cannot be multiplied by a factor. Omit it",
+                         xcvm_dtype_name(dtype));
+    const size_t count = xcvm_value_count(value);
+    void *data = xcvm_value_data(value);
+    for (size_t i = 0; i < count; i++) {
+        TRY(value_budget_poll(budget, i, error));
+        if (dtype == XCVM_F32)
+            ((float *)data)[i] = (float)((double)((float *)data)[i] * factor);
+        else
+            (void)number_set(number_type(dtype), data, i, number_get(number_type(dtype), data, i) * (number)factor);
+    }
+    return XCVM_OK;
+}
+
+static void note_bytes(const struct spec *spec, const struct wanted *wanted, const xcvm_value *raw)
+{
+    if (!wanted->note_bytes || spec->form != SPEC_FILE || spec->factor != 0 || wanted->type == NULL ||
+        !number_is_float(wanted->type->dtype) || wanted->type->rank < 3 || xcvm_value_kind(raw) != XCVM_KIND_TENSOR ||
+        xcvm_value_dtype(raw) != XCVM_U8)
+        return;
+    report_line(
+        "note: %s holds numbers of u8; input \"%s\" takes them as they are, while it takes images in files from 0 to "
+        "1. A factor, @%s%s%s*1/255, brings 0 to 255 to 0 to 1; *1 says that this is meant",
+        spec->path, wanted->name, spec->path, spec->key != NULL ? ":" : "", spec->key != NULL ? spec->key : "");
+}
+
 xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, const struct filling *filling,
                        xcvm_value **value, xcvm_error *error)
 {
     xcvm_value *raw, *converted;
     TRY(raw_value(spec, wanted, filling, &raw, error));
+    note_bytes(spec, wanted, raw);
     /* Converts to the type of the SPEC, then to the declared type. */
     xcvm_dtype steps[] = {spec->typed ? spec->type.dtype : XCVM_NO_DTYPE,
                           wanted->type != NULL ? wanted->type->dtype : XCVM_NO_DTYPE};
@@ -272,6 +311,10 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
             return status;
         raw = converted;
     }
-    *value = raw;
-    return XCVM_OK;
+    xcvm_status status = spec->factor != 0 ? multiply(raw, spec->factor, filling->budget, error) : XCVM_OK;
+    if (status == XCVM_OK)
+        *value = raw;
+    else
+        xcvm_value_release(raw);
+    return status;
 }

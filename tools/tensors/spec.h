@@ -21,6 +21,7 @@ struct spec {
     xcvm_type type;
     const char *body; /* of a literal: the elements */
     char *path, *key; /* of a file; key is NULL if there is none */
+    double factor;    /* of the file's numbers; 0: none */
     bool seeded;
     uint64_t seed;
 };

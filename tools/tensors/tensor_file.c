@@ -138,8 +138,15 @@ static xcvm_status read_bytes(enum format format, const char *path, const char *
     case FORMAT_NPZ:
     case FORMAT_SAFETENSORS:
         return arrays_read(bytes->data, bytes->length, key, wanted->name, dtype, budget, value, error);
-    case FORMAT_IMAGE:
-        return image_read(bytes->data, bytes->length, wanted->type, wanted->resize, path, budget, value, error);
+    case FORMAT_IMAGE: {
+        xcvm_type type = {.kind = XCVM_KIND_TENSOR, .rank = -1};
+        if (wanted->type != NULL)
+            type = *wanted->type;
+        if (wanted->bytes)
+            type.dtype = XCVM_U8;
+        return image_read(bytes->data, bytes->length, wanted->type != NULL ? &type : NULL, wanted->resize, path, budget,
+                          value, error);
+    }
     case FORMAT_PB:
         return xcc_value_load(bytes->data, bytes->length, wanted->type, value_budget_allocator(budget),
                               value_budget_time_left(budget), name, value, error);

@@ -12,6 +12,8 @@ struct wanted {
     const xcvm_type *type; /* NULL: unknown */
     const char *name;      /* name of the input or output; the default key in an archive */
     bool resize;           /* resize images to the type */
+    bool bytes;            /* elements of images are 0 to 255, whatever the type */
+    bool note_bytes;       /* report numbers of u8 that a float takes as they are */
 };
 
 /* The limits that a budget leaves for reading a file. */

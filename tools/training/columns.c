@@ -1,26 +1,11 @@
 /* Columns on the command line. */
 #include "training/columns.h"
 #include "cli/memory.h"
+#include "cli/options.h"
 #include "cli/report.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Returns the position of "*FACTOR", a number or a fraction such as 1/255; the end of the text if there is none. */
-static const char *find_factor(const char *text, double *factor)
-{
-    const char *star = strrchr(text, '*'), *end = text + strlen(text);
-    if (star == NULL)
-        return end;
-    const char *slash = strchr(star, '/');
-    char *above = slash != NULL ? memory_text_n(star + 1, (size_t)(slash - star - 1)) : memory_text(star + 1);
-    double below = 1;
-    const bool good =
-        parse_real(above, factor) && (slash == NULL || parse_real(slash + 1, &below)) && *factor != 0 && below != 0;
-    *factor = good ? *factor / below : 0;
-    free(above);
-    return good ? star : end;
-}
 
 bool columns_add(struct columns *c, const char *option, const char *text, bool alone)
 {
@@ -30,7 +15,7 @@ bool columns_add(struct columns *c, const char *option, const char *text, bool a
         return false;
     }
     double scale = 0;
-    const char *end = equals != NULL ? find_factor(equals + 1, &scale) : NULL;
+    const char *end = equals != NULL ? parse_factor(equals + 1, &scale) : NULL;
     if (equals != NULL && end == equals + 1) {
         report_usage("--%s=%s: there is no array before the factor", option, text);
         return false;

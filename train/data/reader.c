@@ -152,6 +152,7 @@ static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *c
     return XCVM_OK;
 }
 
+/* In double, so that the bytes of arrays times 1/255 are those of images, which are divided by 255. */
 static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t count)
 {
     const xcvm_float_format *format = xcvm_float_format_of(dtype);
@@ -160,7 +161,7 @@ static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t
     for (size_t i = 0; i < count && dtype == XCVM_F32; i++) {
         float x;
         memcpy(&x, data + i * sizeof x, sizeof x);
-        x *= (float)scale;
+        x = (float)((double)x * scale);
         memcpy(data + i * sizeof x, &x, sizeof x);
     }
     for (size_t i = 0; i < count && dtype == XCVM_F64; i++) {
