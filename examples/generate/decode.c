@@ -452,9 +452,15 @@ static void report_failure(const decoder *d, const settings *s, xcvm_status stat
                 "decode: if the model has the sizes of its example, export it with open sizes (dynamic_axes)\n");
     if (d->program == NULL && strstr(message, "exported without a cache") != NULL)
         fprintf(stderr, "decode: --states none reads all tokens again in each run, for a model without a cache\n");
-    if (status == XCVM_OUT_OF_RANGE && d->read > 0)
-        fprintf(stderr, "decode: if a cache is full after %lld tokens, %s with a larger --cache-rows\n",
-                (long long)d->read, d->compiled ? "call decode" : "compile the model");
+    if (status != XCVM_OUT_OF_RANGE || d->read == 0)
+        return;
+    if (strstr(message, "the cache holds") != NULL)
+        fprintf(stderr,
+                "decode: the cache is full after %lld tokens. %s with a larger --cache-rows or, if the model itself "
+                "declares how many rows its caches have, a larger --dim\n",
+                (long long)d->read, d->compiled ? "Call decode" : "Compile the model");
+    else
+        fprintf(stderr, "decode: the model may have positions for %lld tokens only\n", (long long)d->read);
 }
 
 int main(int argc, char **argv)

@@ -57,8 +57,8 @@ refused() { # LINES OF OUTPUT, THEN WORDS OF THE MESSAGE, THEN -- AND THE ARGUME
     said=$(grep -cvE '^(decode|usage): ' "$folder/both" || true)
     [ "$said" = "$lines" ] || { echo "decode $*: $said lines of ids, expected $lines" >&2; cat "$folder/both" >&2; failed=1; }
 }
-refused 1 'classic.bin: ' 'the cache holds 32 rows' 'compile the model with a larger --cache-rows' -- "$folder/classic.bin" --ids 3,17 --count 40
-refused 1 'classic.onnx: ' 'call decode with a larger --cache-rows' -- \
+refused 1 'classic.bin: ' 'the cache holds 32 rows' 'Compile the model with a larger --cache-rows' -- "$folder/classic.bin" --ids 3,17 --count 40
+refused 1 'classic.onnx: ' 'Call decode with a larger --cache-rows' -- \
     "$folder/classic.onnx" --dim batch_size=1 --cache-rows 8 --ids 3,17 --count 40
 refused 0 'first.onnx: ' 'exported without a cache' 'decode: --states none reads all tokens again' -- "$folder/first.onnx"
 refused 0 'example_sizes.onnx: ' 'Output "present.0.key" follows input "past_key_values.0.key", but their sizes are those of the example' 'dynamic_axes' -- \

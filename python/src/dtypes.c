@@ -263,8 +263,32 @@ static bool store_integer(xcvm_dtype dtype, void *data, PyObject *number)
     return true;
 }
 
+bool dtype_stores(xcvm_dtype dtype)
+{
+    switch (dtype) {
+    case XCVM_F32:
+    case XCVM_F64:
+    case XCVM_BOOL:
+    case XCVM_I8:
+    case XCVM_U8:
+    case XCVM_I16:
+    case XCVM_U16:
+    case XCVM_I32:
+    case XCVM_U32:
+    case XCVM_I64:
+    case XCVM_U64:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool dtype_store(xcvm_dtype dtype, void *data, PyObject *number)
 {
+    if (!dtype_stores(dtype)) {
+        PyErr_Format(PyExc_TypeError, "a Python number cannot be a tensor of %s", xcvm_dtype_name(dtype));
+        return false;
+    }
     switch (dtype) {
     case XCVM_F32:
     case XCVM_F64: {
@@ -280,17 +304,7 @@ bool dtype_store(xcvm_dtype dtype, void *data, PyObject *number)
         *(uint8_t *)data = truth > 0;
         return truth >= 0;
     }
-    case XCVM_I8:
-    case XCVM_U8:
-    case XCVM_I16:
-    case XCVM_U16:
-    case XCVM_I32:
-    case XCVM_U32:
-    case XCVM_I64:
-    case XCVM_U64:
-        return store_integer(dtype, data, number);
     default:
-        PyErr_Format(PyExc_TypeError, "a Python number cannot be a tensor of %s", xcvm_dtype_name(dtype));
-        return false;
+        return store_integer(dtype, data, number);
     }
 }

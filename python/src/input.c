@@ -19,7 +19,7 @@ static xcvm_value *number_value(PyObject *number, xcvm_dtype wanted)
     return value;
 }
 
-/* numpy.asarray(object, dtype). Lists take the type that the input wants; arrays keep theirs. */
+/* numpy.asarray(object, dtype). Lists of other objects take the type that the input wants; arrays keep theirs. */
 static xcvm_value *value_by_numpy(module_state *state, PyObject *object, xcvm_dtype wanted)
 {
     PyObject *numpy = PyImport_ImportModule("numpy");
@@ -60,7 +60,9 @@ static xcvm_value *tensor_value(module_state *state, PyObject *object, xcvm_dtyp
         return value_from_strings(object);
     if (PyFloat_CheckExact(object) || PyLong_CheckExact(object) || PyBool_Check(object))
         return number_value(object, wanted);
-    int found = value_from_buffer(state, object, wanted, &value);
+    int found = value_from_numbers(object, wanted, &value);
+    if (found == 0)
+        found = value_from_buffer(state, object, wanted, &value);
     if (found == 0)
         found = value_from_array_interface(state, object, wanted, &value);
     if (found == 0 && PyObject_HasAttr(object, state->name_dlpack) > 0)

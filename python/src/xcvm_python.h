@@ -84,6 +84,8 @@ xcvm_dtype dtype_from_dlpack(int code, int bits);
 bool dtype_is_packed(xcvm_dtype dtype);
 /* Returns element `index` as a Python number, or NULL with an exception. Not for strings. */
 PyObject *dtype_element(xcvm_dtype dtype, const void *data, size_t index);
+/* Whether elements of this type can be made of Python numbers. */
+bool dtype_stores(xcvm_dtype dtype);
 /* Stores a Python number as element 0. Returns false with an exception if it does not fit. */
 bool dtype_store(xcvm_dtype dtype, void *data, PyObject *number);
 
@@ -108,7 +110,7 @@ PyObject *dlpack_export(tensor_object *self, PyObject *args, PyObject *keywords)
 /* Stores a value that shares the memory of an object with __dlpack__. Returns -1 with an exception on failure. */
 int dlpack_import(module_state *state, PyObject *object, xcvm_value **value);
 
-/* ---- Inputs (input.c, memory.c, strings.c) ---- */
+/* ---- Inputs (input.c, memory.c, numbers.c, strings.c) ---- */
 
 /* Makes a value of an object for an input of a declared type. The value shares the object's memory if element type and
  * layout allow it. `type` NULL: the object decides. Returns NULL with an exception that names the input `name`. */
@@ -134,6 +136,9 @@ int value_from_buffer(module_state *state, PyObject *object, xcvm_dtype wanted, 
 int value_from_array_interface(module_state *state, PyObject *object, xcvm_dtype wanted, xcvm_value **value);
 /* Makes a value that shares writable memory of an object, for a bound output. NULL with an exception. */
 xcvm_value *value_from_writable(module_state *state, PyObject *object, xcvm_dtype wanted);
+/* Makes a tensor of nested lists or tuples of numbers, of the type `wanted` or NumPy's type for them. Returns 0 if
+ * there is anything else in them, or if the type takes no numbers. */
+int value_from_numbers(PyObject *object, xcvm_dtype wanted, xcvm_value **value);
 /* Makes a string tensor of a str, bytes, nested list or NumPy array. */
 xcvm_value *value_from_strings(PyObject *object);
 

@@ -94,6 +94,27 @@ class Types(unittest.TestCase):
             unary("i64", "")(3.5)
 
 
+    def test_lists_of_numbers(self):
+        cases = [
+            ("f32", "2x3", [[1, 2.5, True], (4, -0.0, 6)]), ("i64", "2x1", ((3,), [2**62])), ("bool", "3", [0, 2, True]), ("u8", "2", [0, 255]),
+            ("f64", "?x?x2", [[[1, 2], [3, 4]]] * 3), ("f32", "?", []), ("f32", "?x?", [[], []]), ("f16", "2", [0.5, 2]),
+        ]
+        for dtype, shape, numbers in cases:
+            with self.subTest(dtype, shape=shape):
+                expected = np.asarray(numbers, {"f32": "f4", "i64": "i8", "bool": "?", "u8": "u1", "f64": "f8", "f16": "f2"}[dtype])
+                got = unary(dtype, shape)(numbers)
+                self.assertEqual(got.shape, expected.shape)
+                np.testing.assert_array_equal(np.asarray(got), expected)
+        for numbers, kind, text in (
+            ([[1], 2], ValueError, "different depths"), ([1, []], ValueError, "different depths"), ([[], 1], ValueError, "different depths"),
+            ([[1], [1, 2]], ValueError, "different lengths"), ([[], [1]], ValueError, "different lengths"), ([1, 2**70], OverflowError, ""),
+        ):
+            with self.subTest(numbers), self.assertRaisesRegex(kind, f'input "x".*{text}'):
+                unary("i64", "?")(numbers)
+        with self.assertRaises(TypeError):
+            unary("i64", "1")([2.5])
+
+
 def xcvm_numbers(name, bits):
     return unary(name, str(len(bits)))(np.array(bits, np.uint8)).tolist()
 

@@ -24,9 +24,10 @@ class Process(unittest.TestCase):
         code = (
             "import sys\nsys.modules['numpy'] = None\nimport array\nfrom support import *\n"
             "p = program(ADD)\nprint(p(array.array('f', [0, 1, 2, 3])).tolist())\n"
-            "try: p([1, 2, 3, 4])\nexcept TypeError as error: print('NumPy' in str(error))"
+            "print(p([0, 1, 2, 3]).tolist(), unary('i64', '2x2')([[1, 2], (3, 4)]).tolist())\n"
+            "try: p([object()])\nexcept TypeError as error: print('NumPy' in str(error))"
         )
-        self.assertEqual(self.check(code), "[1.0, 3.0, 5.0, 7.0]\nTrue")
+        self.assertEqual(self.check(code), "[1.0, 3.0, 5.0, 7.0]\n[1.0, 3.0, 5.0, 7.0] [[1, 2], [3, 4]]\nTrue")
 
     def test_interrupt_ends_a_run(self):
         code = (
