@@ -118,6 +118,8 @@ static const char *why_not_rounded(const xcc_value *state, const xcc_node *scatt
     return NULL;
 }
 
+static const char open_sizes[] = "it has open sizes";
+
 /* Returns why the stored value is not known to be the state with some rows replaced, without other readers; NULL: it
  * is. */
 static const char *why_written_whole(const xcc_value *stored, const xcc_value *state)
@@ -137,7 +139,7 @@ static const char *why_written_whole(const xcc_value *stored, const xcc_value *s
         return "it is another tensor with rows replaced";
     for (int i = 0; i < state->type.rank; i++)
         if (state->type.dims[i] < 0)
-            return "it has open sizes";
+            return open_sizes;
     if (state->type.rank != 4 || a->write_indices == NULL || a->mode != XCVM_CACHE_MODE_linear ||
         (a->axis != -2 && a->axis != 2) || a->update->rank != 4)
         return "rows are not appended along axis -2 of 4";
@@ -227,6 +229,13 @@ static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, c
                m->options->states.cache_rows > 0 ? ", and its number of rows has no effect"
                                                  : ", and no room can be reserved with --cache-rows",
                name != NULL ? name : unnamed);
+    } else if (copied != NULL && e->copied.why == open_sizes) {
+        const char *name = xcc_symbol_name(m, copied->type.dims[2]);
+        char unnamed[128];
+        snprintf(unnamed, sizeof unnamed, "%.100s.2", copied->name);
+        report(m, XCC_DIAGNOSTIC_STATE_PAIR,
+               "state \"%.200s\" is copied in each run, because its number of rows is open. Fix it: --dim %.100s=N",
+               copied->name, name != NULL ? name : unnamed);
     } else if (copied != NULL && e->copied.why == xcc_no_cache_rows) {
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" grows and is copied in each run. Reserve room: --cache-rows N", copied->name);

@@ -169,6 +169,12 @@ err_has 'no output and input match it (outputs: logits, present.0.key, present.0
 run compile "$model" -o no.bin --state-pairs 'present.*'
 code 2
 err_has 'a pattern is OUTPUT:INPUT'
+for rows in '' '--cache-rows=16'; do
+    # shellcheck disable=SC2086
+    run compile "$model" -o noted.bin --state-pairs auto --dim batch=1 $rows
+    code 0
+    err_has 'state "past.0.key" is copied in each run, because its number of rows is open. Fix it: --dim bound=N'
+done
 run compile "$model" -o noted.bin --state-pairs auto --cache-rows 16
 code 0
 err_has 'state "past.0.key" has an open batch, so that it grows and is copied in each run'
