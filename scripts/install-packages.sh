@@ -25,7 +25,9 @@ else
     echo "    sudo $install" >&2
     exit 1
 fi
-echo "installing:$missing"
+# shellcheck disable=SC2086 # the list is meant to be split
+set -- $missing
+echo "installing $# packages and what they need, which can take minutes:$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # shellcheck disable=SC2086 # the list is meant to be split

@@ -206,6 +206,20 @@ static xcvm_status read_old(const xct_log *log, const xct_log_start *start, size
     return status;
 }
 
+/* A new log replaces an older one, but no other file. */
+static xcvm_status check_old(const xct_log *log, xcvm_error *error)
+{
+    static const char beginning[] = "step,epoch,";
+    xct_mapping old;
+    XCVM_TRY(xct_mapping_open(&old, log->path, error));
+    const size_t count = old.count < sizeof beginning - 1 ? old.count : sizeof beginning - 1;
+    const bool good = memcmp(old.bytes, beginning, count) == 0;
+    xct_mapping_close(&old);
+    XCVM_CHECK(error, good, INVALID_ARGUMENT,
+               "%s is no log of a training, and is not overwritten. Name another file, or remove it", log->path);
+    return XCVM_OK;
+}
+
 static xcvm_status open_log(xct_log *log, const xct_log_start *start, xcvm_error *error)
 {
     size_t kept = 0;
@@ -216,6 +230,8 @@ static xcvm_status open_log(xct_log *log, const xct_log_start *start, xcvm_error
     const bool regular = !log->pipe && fstat(log->fd, &info) == 0 && S_ISREG(info.st_mode);
     if (start->history != NULL && regular && info.st_size > 0)
         XCVM_TRY(read_old(log, start, &kept, error));
+    if (start->history == NULL && regular && info.st_size > 0)
+        XCVM_TRY(check_old(log, error));
     XCVM_CHECK(error, !regular || (ftruncate(log->fd, (off_t)kept) == 0 && lseek(log->fd, (off_t)kept, SEEK_SET) >= 0),
                IO, "%s: cannot be written: %s", log->path, strerror(errno));
     if (kept > 0)

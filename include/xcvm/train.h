@@ -189,7 +189,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset,
                                                            xcvm_error *error);
 /* The factor of an array of u8 for an input of floats, or the factor of its column; 0 for other arrays. */
 XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
-/* Returns the number of skipped files that are not images. *names (may be NULL) lends a text with some of their names.
+/* Returns the number of skipped files, which are not images, or lie in folders of the folders. *names (may be NULL)
+ * lends a text with some of their names.
  */
 XCVM_API size_t xct_dataset_skipped_count(const xct_dataset *dataset, const char **names);
 /* Returns true if a path (may be NULL) is one of the data set's files, which must not be overwritten. */

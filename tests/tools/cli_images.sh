@@ -153,11 +153,23 @@ cp a.gif photos/b/a.gif
 echo '{}' >photos/labels.json
 learn -d photos
 code 0
-err_has 'note: 3 files are skipped, as they are no images that can be read: photos/a/Thumbs.db, photos/b/a.gif, photos/labels.json'
+err_has 'note: 3 files are skipped, as they are no images or lie in deeper folders: photos/a/Thumbs.db, photos/b/a.gif, photos/labels.json'
 cp "$images/expected.npz" photos/b/x.npz
 learn -d photos
 err_has 'note: 4 files are skipped'
 rm photos/b/x.npz
+# So are images in deeper folders.
+mkdir photos/a/below
+cp "$images/plain.bmp" photos/a/below
+learn -d photos
+err_has 'note: 4 files are skipped, as they are no images or lie in deeper folders: photos/a/below/plain.bmp, '
+rm -r photos/a/below
+mkdir -p parts/train
+cp -r photos/a photos/b parts/train
+learn -d parts
+code 2
+err_has 'parts: there are no images in its folders, only in folders of these. Name one of them, such as parts/train'
+rm -r parts
 # A broken file with the extension of an image is refused by name.
 cp cut.jpg photos/b/cut.jpg
 learn -d photos

@@ -133,6 +133,18 @@ run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --che
 code 2
 err_has 'letter cannot be gone on with, as it does not begin with step,epoch,loss,learning_rate'
 check test "$(cat letter)" = 'a letter'
+# A new log replaces a log, but nothing else.
+run "${keeps[@]}" --log letter
+code 2
+err_has 'letter is no log of a training, and is not overwritten. Name another file, or remove it'
+check test "$(cat letter)" = 'a letter'
+echo 'step,epoch,loss' >older.csv
+: >empty.csv
+for log in older empty; do
+    run "${keeps[@]}" --log $log.csv
+    code 0
+    check test "$(head -n 1 $log.csv)" = step,epoch,loss,learning_rate
+done
 kept line.npz log.csv
 
 # Without remaining steps there is no loss to report.

@@ -309,18 +309,18 @@ START_TEST(resumed_bits)
 }
 END_TEST
 
-/* What was told of whole epochs and of a part of one. */
-typedef struct told {
+/* What was seen_means of whole epochs and of a part of one. */
+typedef struct seen_means {
     xct_trainer *trainer;
     uint64_t stop_at; /* a step */
     double losses;    /* of steps, times examples */
     xct_result whole, part;
     size_t wholes, parts;
-} told;
+} seen_means;
 
 static void note_means(void *user, const xct_progress *progress)
 {
-    told *t = user;
+    seen_means *t = user;
     if (progress->training == NULL)
         t->losses += progress->batch->loss * (double)progress->batch->examples;
     else if (progress->epoch_ends)
@@ -346,7 +346,7 @@ START_TEST(means_of_epochs)
     trainer.metric_count = 2;
     write_examples(_i == 1);
     xct_fit_options options = {.size = sizeof options, .epochs = 1, .batch = 8, .progress.call = note_means};
-    told of[3] = {{.trainer = NULL}};
+    seen_means of[3] = {{.trainer = NULL}};
     for (size_t i = 0; i < 3; i++)
         of[i].trainer = make(net_model, &trainer);
     options.progress.user = &of[0];

@@ -30,9 +30,8 @@ static const struct example spec_rows[] = {
                   "1 for floats and 0 to 255 for integers"},
     {"2x3xf32=@file.bin", "raw little-endian elements. Dimensions and type may be omitted if the input declares them. "
                           "Before another kind of file, they are checked against its content"},
-    {"@file.npy*1/255",
-     "a factor behind a file: it multiplies the numbers of an array, or the bytes of an image, which has "
-     "1/255 if the input is of floats. *1 keeps 0 to 255"},
+    {"@file.npy*1/255", "a factor of the numbers of an array, or of the bytes of an image, which has "
+                        "1/255 if the input is of floats. *1 keeps 0 to 255"},
     {"random, random:SEED", "floats from -0.5 to 0.5, integers from 0 to --int-max minus 1; also 2x3xf32=random"},
     {"zeros, ones", "all elements 0 or 1; also 2x3xf32=zeros"},
     {"seq(2xf32=1 2; f32=3)", "a sequence of tensors; also optional(3.5), optional() and map(KEYS; VALUES)"},

@@ -60,5 +60,6 @@ int rewrite_check_name(const char *to)
         const int stem = (int)(strlen(to) - 2);
         return report_usage("%s: C is not written here. Write %.*s.onnx, then run xcvm compile --emit c", to, stem, to);
     }
-    return output_check_name(to, ".onnx .bin .xcvm", "an ONNX model if the name ends in .onnx, otherwise a program, for example model.bin");
+    return output_check_name(to, ".onnx .bin .xcvm",
+                             "an ONNX model if the name ends in .onnx, otherwise a program, for example model.bin");
 }

@@ -70,7 +70,8 @@ void data_skipped_print(const xct_dataset *data)
     const char *names;
     const size_t count = xct_dataset_skipped_count(data, &names);
     if (count > 0)
-        report_line("note: %zu %s skipped, as %s no %s: %s%s", count, count == 1 ? "file is" : "files are",
-                    count == 1 ? "it is" : "they are",
-                    count == 1 ? "image that can be read" : "images that can be read", names, count > 3 ? " ..." : "");
+        report_line("note: %zu %s: %s%s", count,
+                    count == 1 ? "file is skipped, as it is no image or lies in a deeper folder"
+                               : "files are skipped, as they are no images or lie in deeper folders",
+                    names, count > 3 ? " ..." : "");
 }

@@ -176,13 +176,35 @@ xcvm_status xct_images_add(const xct_paths *files, xcvm_arena *arena, xct_images
     return add_images(images, files, 0, arena, error);
 }
 
+/* Skips what lies below a folder of images. Sets *deeper if there are images. */
+static xcvm_status skip_below(xct_images *images, const char *folder, bool *deeper, xcvm_arena *arena,
+                              xcvm_error *error)
+{
+    xct_paths folders = {.items = NULL};
+    XCVM_TRY(xct_folder_list(folder, true, "", arena, &folders, error));
+    for (size_t i = 0; i < folders.count; i++) {
+        xct_paths below = {.items = NULL};
+        XCVM_TRY(xct_folder_list(folders.items[i], false, "", arena, &below, error));
+        for (size_t k = 0; k < below.count; k++) {
+            *deeper = *deeper || has_image_suffix(below.items[k]);
+            XCVM_TRY(skip_file(images, below.items[k], arena, error));
+        }
+    }
+    return XCVM_OK;
+}
+
 xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *images, xcvm_error *error)
 {
     xct_paths classes = {.items = NULL}, own = {.items = NULL};
     *images = (xct_images){.paths = NULL};
     XCVM_TRY(xct_folder_list(path, true, "", arena, &classes, error));
+    const char *above = NULL; /* a folder of folders with images */
     for (size_t c = 0; c < classes.count; c++) {
         xct_paths files = {.items = NULL};
+        bool deeper = false;
+        XCVM_TRY(skip_below(images, classes.items[c], &deeper, arena, error));
+        if (deeper && above == NULL)
+            above = classes.items[c];
         XCVM_TRY(xct_folder_list(classes.items[c], false, "", arena, &files, error));
         XCVM_TRY(add_images(images, &files, (int64_t)c, arena, error));
         classes.items[c] = strrchr(classes.items[c], '/') + 1;
@@ -195,6 +217,9 @@ xcvm_status xct_images_list(const char *path, xcvm_arena *arena, xct_images *ima
         XCVM_TRY(add_images(images, &own, 0, arena, error));
     images->classes = classes.items;
     images->class_count = classes.count;
+    XCVM_CHECK(error, images->count > 0 || above == NULL, INVALID_ARGUMENT,
+               "%s: there are no images in its folders, only in folders of these. Name one of them, such as %s", path,
+               above);
     XCVM_CHECK(error, images->count > 0, INVALID_ARGUMENT, "%s: there are no images in %s%s%s", path,
                classes.count > 0 ? "its folders" : "it", images->skipped > 0 ? "; there are other files, as " : "",
                images->skipped > 0 ? images->skipped_names : "");
