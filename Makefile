@@ -39,7 +39,8 @@ DEB_PACKAGES = $(BUILD_PACKAGES) $(DOCS_PACKAGES) debhelper dh-python dpkg-dev l
 IMAGE_PACKAGES = curl libdeflate-tools skopeo
 REPRODUCIBLE_PACKAGES = diffoscope-minimal disorderfs faketime libdeflate-tools locales
 ARM_PACKAGES = gcc-aarch64-linux-gnu qemu-user qemu-user-binfmt libc6:arm64 libprotobuf-c-dev:arm64 libopenblas-dev:arm64 \
-	zlib1g-dev:arm64 libpcre2-dev:arm64 libjansson-dev:arm64 libnghttp2-dev:arm64 libssl-dev:arm64 check:arm64
+	zlib1g-dev:arm64 libpcre2-dev:arm64 libjansson-dev:arm64 libnghttp2-dev:arm64 libssl-dev:arm64 check:arm64 libjpeg-dev:arm64 libwebp-dev:arm64 \
+	libtiff-dev:arm64 libopenjp2-7-dev:arm64
 
 all: build
 
