@@ -115,15 +115,41 @@ static bool is_loss(double loss) { return isfinite(loss) || loss == INFINITY; }
 
 static bool is_count(double count) { return isfinite(count) && count >= 0; }
 
-/* Returns whether the numbers are consistent. Sums for metrics may be infinite or NaN. */
+static bool is_whole(double count) { return count >= 0 && count < 0x1p53 && count == floor(count); }
+
+/* Returns whether the sums of an epoch are consistent. Those of differences may be infinite or NaN. */
+static bool are_sums(const double *sums)
+{
+    static const unsigned char counts[] = {XCT_SUM_predicted, XCT_SUM_right,    XCT_SUM_right5,
+                                           XCT_SUM_numbers,   XCT_SUM_examples, XCT_SUM_batches};
+    for (size_t i = 0; i < sizeof counts; i++)
+        if (!is_whole(sums[counts[i]]))
+            return false;
+    return isfinite(sums[XCT_SUM_loss]) && is_count(sums[XCT_SUM_weight]) &&
+           sums[XCT_SUM_right] <= sums[XCT_SUM_predicted] && sums[XCT_SUM_right5] <= sums[XCT_SUM_predicted];
+}
+
+/* Returns whether counts of classes are those of the predictions. */
+static bool are_classes(const xcvm_safetensor *classes, double predicted)
+{
+    if (classes->dtype != XCVM_U64 || classes->rank != 2 || classes->dims[1] != 3)
+        return false;
+    for (size_t i = 0; i < classes->bytes / sizeof(uint64_t); i++) {
+        uint64_t count;
+        memcpy(&count, (const char *)classes->data + i * sizeof count, sizeof count);
+        if ((double)count > predicted)
+            return false;
+    }
+    return true;
+}
+
+/* Returns whether the numbers are consistent. */
 static bool is_place(const place *at)
 {
     const xct_position *p = &at->position;
-    return is_count(p->factor) && is_count(p->waited) && isfinite(at->sums[XCT_SUM_loss]) &&
-           is_count(at->sums[XCT_SUM_weight]) && is_count(at->sums[XCT_SUM_examples]) &&
-           is_count(at->sums[XCT_SUM_batches]) && is_loss(p->best) && is_loss(p->patience_best) &&
-           is_loss(p->best_loss) && p->patience_epochs <= p->epoch && p->best_step <= p->step &&
-           (p->best_step == 0 || isfinite(p->best_loss));
+    return is_count(p->factor) && is_count(p->waited) && are_sums(at->sums) && is_loss(p->best) &&
+           is_loss(p->patience_best) && is_loss(p->best_loss) && p->patience_epochs <= p->epoch &&
+           p->best_step <= p->step && (p->best_step == 0 || isfinite(p->best_loss));
 }
 
 /* Returns whether a fit with known circumstances wrote the file, whose steps took the batches of an epoch in order. */
@@ -309,8 +335,6 @@ static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, c
     count += classes != NULL;
     XCVM_CHECK(error, file->count == count, INVALID_ARGUMENT,
                "the checkpoint is of another model or optimizer: it has %zu tensors, not %zu", file->count, count);
-    XCVM_CHECK(error, classes == NULL || (classes->dtype == XCVM_U64 && classes->rank == 2 && classes->dims[1] == 3),
-               INVALID_ARGUMENT, "a broken checkpoint: \"%s\" has another type or shape", classes_name);
     return XCVM_OK;
 }
 
@@ -355,6 +379,9 @@ static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_map
     XCVM_TRY(list_tensors(t, best, &file->arena, &own, &count, error));
     XCVM_TRY(check_tensors(own, count, file, error));
     const xcvm_safetensor *classes = xcvm_safetensors_find(file, classes_name);
+    XCVM_CHECK(error, classes == NULL || are_classes(classes, at.sums[XCT_SUM_predicted]), INVALID_ARGUMENT,
+               "a broken checkpoint: \"%s\" has another type or shape, or counts more than was predicted",
+               classes_name);
     if (classes != NULL)
         XCVM_TRY(xct_measure_need_classes(&t->epoch, (size_t)classes->dims[0], error));
     XCVM_TRY(xcvm_session_load_states(t->root.session, bytes->bytes, bytes->count, error));

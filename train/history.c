@@ -206,14 +206,19 @@ static xcvm_status read_old(const xct_log *log, const xct_log_start *start, size
     return status;
 }
 
-/* A new log replaces an older one, but no other file. */
+/* A new log replaces an older one, of any columns, but no other file. One that cannot be read is not looked at. */
 static xcvm_status check_old(const xct_log *log, xcvm_error *error)
 {
-    static const char beginning[] = "step,epoch,";
+    static const char first[] = "step,epoch,loss", last[] = ",learning_rate";
     xct_mapping old;
-    XCVM_TRY(xct_mapping_open(&old, log->path, error));
-    const size_t count = old.count < sizeof beginning - 1 ? old.count : sizeof beginning - 1;
-    const bool good = memcmp(old.bytes, beginning, count) == 0;
+    const xcvm_status status = xct_mapping_open(&old, log->path, error);
+    if (status == XCVM_IO)
+        return XCVM_OK;
+    XCVM_TRY(status);
+    const char *text = old.bytes, *end = memchr(text, '\n', old.count);
+    const size_t length = end != NULL ? (size_t)(end - text) : 0;
+    const bool good = length >= sizeof first + sizeof last - 2 && memcmp(text, first, sizeof first - 1) == 0 &&
+                      memcmp(end - (sizeof last - 1), last, sizeof last - 1) == 0;
     xct_mapping_close(&old);
     XCVM_CHECK(error, good, INVALID_ARGUMENT,
                "%s is no log of a training, and is not overwritten. Name another file, or remove it", log->path);

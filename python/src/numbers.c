@@ -6,7 +6,7 @@
 typedef struct survey {
     int rank; /* -1: not known yet */
     int64_t dims[XCVM_MAX_RANK];
-    bool floats, integers;
+    bool floats, integers, large; /* large: an integer that i64 does not hold */
 } survey;
 
 static bool is_list(PyObject *object) { return PyList_Check(object) || PyTuple_Check(object); }
@@ -19,6 +19,19 @@ static PyObject *item_of(PyObject *list, Py_ssize_t index)
     PyObject *item = PyList_Check(list) ? PyList_GetItem(list, index) : PyTuple_GetItem(list, index);
     Py_XINCREF(item);
     return item;
+}
+
+static int refuse_changed(void)
+{
+    PyErr_SetString(PyExc_ValueError, "a list was changed while it was read");
+    return -1;
+}
+
+/* Signals are looked at after many numbers. */
+static bool is_interrupted(Py_ssize_t index)
+{
+    enum { NUMBERS = 1 << 16 };
+    return index % NUMBERS == NUMBERS - 1 && PyErr_CheckSignals() != 0;
 }
 
 static int refuse(const char *message)
@@ -39,6 +52,11 @@ static int look(survey *s, PyObject *object, int depth)
             return refuse("numbers at different depths of a nested list");
         s->rank = depth;
         s->floats |= is_float;
+        int overflow = 0;
+        if (is_integer) {
+            (void)PyLong_AsLongLongAndOverflow(object, &overflow);
+            s->large |= overflow != 0;
+        }
         s->integers |= is_integer;
         return 1;
     }
@@ -52,8 +70,10 @@ static int look(survey *s, PyObject *object, int depth)
         return refuse("numbers at different depths of a nested list");
     for (Py_ssize_t i = 0; i < length && found > 0; i++) {
         PyObject *item = item_of(object, i);
-        found = item != NULL ? look(s, item, depth + 1) : -1;
+        found = item != NULL ? look(s, item, depth + 1) : refuse_changed();
         Py_XDECREF(item);
+        if (is_interrupted(i))
+            return -1;
     }
     if (found <= 0 || PyErr_CheckSignals() != 0)
         return found <= 0 ? found : -1;
@@ -68,7 +88,7 @@ static int look(survey *s, PyObject *object, int depth)
 static bool fill(const survey *s, xcvm_dtype dtype, char **to, PyObject *object, int depth)
 {
     if (depth < s->rank ? !is_list(object) || length_of(object) != s->dims[depth] : is_list(object))
-        return refuse("a list was changed while it was read") == 0;
+        return refuse_changed() == 0;
     if (depth == s->rank) {
         if (!dtype_store(dtype, *to, object))
             return false;
@@ -78,9 +98,9 @@ static bool fill(const survey *s, xcvm_dtype dtype, char **to, PyObject *object,
     const Py_ssize_t length = length_of(object);
     for (Py_ssize_t i = 0; i < length; i++) {
         PyObject *item = item_of(object, i);
-        const bool good = item != NULL && fill(s, dtype, to, item, depth + 1);
+        const bool good = item != NULL ? fill(s, dtype, to, item, depth + 1) : refuse_changed() == 0;
         Py_XDECREF(item);
-        if (!good)
+        if (!good || is_interrupted(i))
             return false;
     }
     return PyErr_CheckSignals() == 0;
@@ -94,9 +114,9 @@ int value_from_numbers(PyObject *object, xcvm_dtype wanted, xcvm_value **value)
     for (int i = 0; i < XCVM_MAX_RANK; i++)
         s.dims[i] = -1;
     const int found = look(&s, object, 0);
-    if (found <= 0)
-        return found;
-    /* The types that NumPy takes for lists. */
+    if (found <= 0 || (s.large && wanted == XCVM_NO_DTYPE))
+        return found < 0 ? -1 : 0;
+    /* The types that NumPy takes for lists, which also decides for large integers. */
     const bool counts = s.integers && !s.floats, flags = !s.integers && !s.floats;
     size_t numbers = 1;
     for (int i = 0; i < s.rank; i++)

@@ -113,6 +113,10 @@ class Types(unittest.TestCase):
                 unary("i64", "?")(numbers)
         with self.assertRaises(TypeError):
             unary("i64", "1")([2.5])
+        for numbers in ([2**63], [2**63, 0], [2**63, -1]):
+            self.assertEqual(np.asarray(xcvm.Tensor(numbers)).dtype, np.asarray(numbers).dtype)
+        for numbers, dtype in (([1, 2], np.int64), ([1, 2.5], np.float64), ([True], np.bool_), ([], np.float64)):
+            self.assertEqual(np.asarray(xcvm.Tensor(numbers)).dtype, dtype)
 
 
 def xcvm_numbers(name, bits):

@@ -88,7 +88,7 @@ check cmp image.npy array.npy
 run run scaled.bin -i 'x=@bytes.npz:images' -o y=@whole.npy
 code 0
 err_has 'note: bytes.npz holds numbers of u8; input "x" takes them as they are'
-err_has '@bytes.npz:images*1/255'
+err_has '*1/255 behind the name brings 0 to 255 to 0 to 1'
 run run scaled.bin -i 'x=@bytes.npz:images*1' -o y=@meant.npy
 code 0
 check test ! -s .err
@@ -104,6 +104,20 @@ err_has 'absent.npy: '
 run run scaled.bin -i 'x=@*2'
 code 2
 err_has 'the name of a file is missing after @'
+for factor in 0 nan inf 1/0 1/inf 1e200/1e-200 1e-200/1e200 x; do
+    run run scaled.bin -i "x=@bytes.npz:images*$factor"
+    code 2
+    err_has "*$factor is no factor"
+done
+identity narrow 'f16[N]'
+run run narrow.bin -i 'x=@wide.npy' -o y=@absent.npy
+code 6
+identity wide 'i32[N]'
+run run wide.bin -i 'x=2xi32=100000 255' -o y=@wide.npy
+code 0
+run run narrow.bin -i 'x=@wide.npy*1/255'
+code 0
+out_line 'y=2xf16=392.2 1'
 cp bytes.npz 'a*2'
 run run scaled.bin -i 'x=@a*2'
 code 0
@@ -163,7 +177,13 @@ mkdir photos/a/below
 cp "$images/plain.bmp" photos/a/below
 learn -d photos
 err_has 'note: 4 files are skipped, as they are no images or lie in deeper folders: photos/a/below/plain.bmp, '
-rm -r photos/a/below
+mkdir photos/a/below/further
+mv photos/a/below/plain.bmp photos/a/below/further
+ln -s .. photos/a/below/up
+ln -s . photos/a/self
+learn -d photos
+err_has 'note: 4 files are skipped, as they are no images or lie in deeper folders: photos/a/below/further/plain.bmp, '
+rm -r photos/a/below photos/a/self
 mkdir -p parts/train
 cp -r photos/a photos/b parts/train
 learn -d parts

@@ -217,6 +217,8 @@ run profile relu.bin --random --html x.JSON
 is_refused 2 'x.JSON: the suffix .json belongs to another format. --html writes .html'
 run diff relu.bin relu.bin --random --html x.svg
 is_refused 2 'x.svg: the suffix .svg belongs to another format. --html writes .html'
+run run relu.bin --random --save-state x.svg
+is_refused 2 'x.svg: the suffix .svg belongs to another format. --save-state writes .safetensors'
 run train model.onnx -d data --log x.svg
 is_refused 2 'x.svg: the suffix .svg belongs to another format. --log writes .csv'
 run train model.onnx -d data --curve x.png

@@ -133,13 +133,23 @@ run train network.onnx -d line.npz --optimizer sgd:lr=0.01 --epochs 3 -b 8 --che
 code 2
 err_has 'letter cannot be gone on with, as it does not begin with step,epoch,loss,learning_rate'
 check test "$(cat letter)" = 'a letter'
+for option in log curve; do
+    run "${learn[@]}" -o t.bin --$option -
+    code 2
+    err_has "--$option=-: standard output has the messages. Name a file"
+    check test ! -e ./-
+done
 # A new log replaces a log, but nothing else.
 run "${keeps[@]}" --log letter
 code 2
 err_has 'letter is no log of a training, and is not overwritten. Name another file, or remove it'
 check test "$(cat letter)" = 'a letter'
-echo 'step,epoch,loss' >older.csv
+echo 'step,epoch,loss,f1,learning_rate' >older.csv
 : >empty.csv
+printf 'step,epoch,of my thesis' >thesis
+run "${keeps[@]}" --log thesis
+code 2
+check test "$(cat thesis)" = 'step,epoch,of my thesis'
 for log in older empty; do
     run "${keeps[@]}" --log $log.csv
     code 0

@@ -472,9 +472,15 @@ START_TEST(positions_refused)
     wrong[2].place = 16;
     wrong[3].best_step = 9;
     wrong[4].factor = (double)NAN;
-    for (size_t i = 0; i < 6; i++) {
+    const xct_measure sums = t->epoch;
+    for (size_t i = 0; i < 11; i++) {
         t->position = i < 5 ? wrong[i] : right;
-        t->epoch.loss = i < 5 ? 0 : (double)INFINITY;
+        t->epoch = sums;
+        if (i == 5)
+            t->epoch.loss = (double)INFINITY;
+        else if (i > 5)
+            *(double *[]){&t->epoch.examples, &t->epoch.predicted, &t->epoch.right, &t->epoch.right5,
+                          &t->epoch.batches}[i - 6] = (double[]){1e300, 0.5, 1, (double)NAN, -1}[i - 6];
         ck_assert_int_eq(xct_trainer_save(t, report.checkpoint, NULL), XCVM_OK);
         fit(t, &options, XCVM_INVALID_ARGUMENT,
             i == 0 ? "its name is of step 3, it is of step 4" : "no training stands behind 3 steps");

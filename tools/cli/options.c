@@ -46,11 +46,11 @@ const char *parse_factor(const char *text, double *factor)
     const char *slash = strchr(star, '/');
     char *above = slash != NULL ? memory_text_n(star + 1, (size_t)(slash - star - 1)) : memory_text(star + 1);
     double below = 1;
-    const bool good =
-        parse_real(above, factor) && (slash == NULL || parse_real(slash + 1, &below)) && *factor != 0 && below != 0;
-    *factor = good ? *factor / below : 0;
+    const bool good = parse_real(above, factor) && (slash == NULL || parse_real(slash + 1, &below)) &&
+                      isfinite(*factor) && isfinite(below) && below != 0;
+    *factor = good && isfinite(*factor / below) ? *factor / below : 0;
     free(above);
-    return good ? star : end;
+    return *factor != 0 ? star : end;
 }
 
 bool parse_size(const char *text, uint64_t *bytes)

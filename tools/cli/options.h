@@ -103,8 +103,8 @@ const char *nearest_name(const char *word, const char *const *names);
 bool parse_size(const char *text, uint64_t *bytes);
 bool parse_int(const char *text, int64_t *value);
 bool parse_real(const char *text, double *value);
-/* Returns the position of "*FACTOR" at the end of a text, a number or a fraction such as 1/255; the end of the text,
- * and a factor of 0, if there is none. */
+/* Returns the position of "*FACTOR" at the end of a text, a finite number other than 0 or a fraction such as 1/255; the
+ * end of the text, and a factor of 0, if there is none. */
 const char *parse_factor(const char *text, double *factor);
 
 #endif

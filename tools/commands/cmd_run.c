@@ -50,7 +50,7 @@ static const struct option saved_state_options[] = {
      "program"},
     STATE_RESET_OPTION(struct run_flags, reset_every,
                        "with --iterations, reset the states to their initial values every N runs; 0: never"),
-    {"save-state", 0, "FILE", OPTION_FILE, offsetof(struct run_flags, save_state), 0, 0,
+    {"save-state", 0, "FILE.safetensors", OPTION_OUTPUT, offsetof(struct run_flags, save_state), 0, 0,
      "write the states to this file after the last run; -: write them to standard output, and all else to standard "
      "error"},
     END_OF_OPTIONS,

@@ -452,6 +452,11 @@ static bool check_targets(const struct train_flags *flags, const char *model)
                  {"the model", model},
                  {"--weights", flags->weights}};
     enum { WRITTEN = 3 };
+    for (size_t i = 1; i < WRITTEN; i++)
+        if (files[i].path != NULL && strcmp(files[i].path, "-") == 0) {
+            report_usage("%s=-: standard output has the messages. Name a file", files[i].option);
+            return false;
+        }
     for (size_t i = 0; i < WRITTEN; i++)
         for (size_t k = i + 1; k < COUNT_OF(files); k++)
             if (file_is_one_target(files[i].path, files[k].path)) {

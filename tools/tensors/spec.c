@@ -55,6 +55,13 @@ static xcvm_status parse_file(const char *text, struct spec *spec, xcvm_error *e
         text = whole = memory_text_n(text, (size_t)(end - text));
     else
         spec->factor = 0;
+    const char *star = *end == '\0' && access(text, F_OK) != 0 ? strrchr(text, '*') : NULL;
+    if (star != NULL)
+        return error_set(
+            error, XCVM_INVALID_ARGUMENT,
+            "@%.200s: there is no such file, and %.40s is no factor, which is a finite number other than 0, "
+            "or a fraction such as 1/255",
+            text, star);
     /* A key follows the last colon, if the part before it is an archive. */
     const char *colon = strrchr(text, ':');
     if (colon != NULL && colon - text >= 4 && strncasecmp(colon - 4, ".npz", 4) == 0) {
@@ -257,23 +264,30 @@ static xcvm_status raw_value(const struct spec *spec, const struct wanted *wante
     return error_set(error, XCVM_INVALID_ARGUMENT, "a value is missing");
 }
 
-/* Multiplies by the factor as training does (multiply in train/data/reader.c). */
-static xcvm_status multiply(xcvm_value *value, double factor, const struct value_budget *budget, xcvm_error *error)
+/* Replaces the value by its product with the factor, as doubles, which become `dtype` later; XCVM_NO_DTYPE: they stay.
+ * Training multiplies in the same way (multiply in train/data/reader.c). */
+static xcvm_status multiply(xcvm_value **value, double factor, xcvm_dtype dtype, struct value_budget *budget,
+                            xcvm_error *error)
 {
-    const xcvm_dtype dtype = xcvm_value_kind(value) == XCVM_KIND_TENSOR ? xcvm_value_dtype(value) : XCVM_NO_DTYPE;
+    xcvm_value *raw = *value, *numbers;
+    if (xcvm_value_kind(raw) != XCVM_KIND_TENSOR)
+        return error_set(error, XCVM_TYPE_MISMATCH, "the file holds no tensor, which a factor could multiply. Omit it");
+    if (dtype == XCVM_NO_DTYPE)
+        dtype = xcvm_value_dtype(raw);
     if (!number_is_float(dtype))
         return error_set(error, XCVM_TYPE_MISMATCH, "numbers of %s cannot be multiplied by a factor. Omit it",
                          xcvm_dtype_name(dtype));
-    const size_t count = xcvm_value_count(value);
-    void *data = xcvm_value_data(value);
-    for (size_t i = 0; i < count; i++) {
-        TRY(value_budget_poll(budget, i, error));
-        if (dtype == XCVM_F32)
-            ((float *)data)[i] = (float)((double)((float *)data)[i] * factor);
-        else
-            (void)number_set(number_type(dtype), data, i, number_get(number_type(dtype), data, i) * (number)factor);
+    TRY(value_convert(raw, XCVM_F64, budget, &numbers, error));
+    /* A value of doubles is the file's own, and nobody else has it. */
+    double *data = xcvm_value_data(numbers);
+    xcvm_status status = XCVM_OK;
+    for (size_t i = 0; i < xcvm_value_count(numbers) && status == XCVM_OK; i++) {
+        status = value_budget_poll(budget, i, error);
+        data[i] = factor == 1.0 / 255.0 ? data[i] / 255.0 : data[i] * factor;
     }
-    return XCVM_OK;
+    *value = numbers;
+    xcvm_value_release(raw);
+    return status;
 }
 
 static void note_bytes(const struct spec *spec, const struct wanted *wanted, const xcvm_value *raw)
@@ -284,8 +298,8 @@ static void note_bytes(const struct spec *spec, const struct wanted *wanted, con
         return;
     report_line(
         "note: %s holds numbers of u8; input \"%s\" takes them as they are, while it takes images in files from 0 to "
-        "1. A factor, @%s%s%s*1/255, brings 0 to 255 to 0 to 1; *1 says that this is meant",
-        spec->path, wanted->name, spec->path, spec->key != NULL ? ":" : "", spec->key != NULL ? spec->key : "");
+        "1. *1/255 behind the name brings 0 to 255 to 0 to 1; *1 says that this is meant",
+        spec->path, wanted->name);
 }
 
 xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, const struct filling *filling,
@@ -300,7 +314,9 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         bool converts = false;
         xcvm_status status = XCVM_OK;
-        if (steps[i] != XCVM_NO_DTYPE)
+        if (i == 1 && spec->factor != 0)
+            status = multiply(&raw, spec->factor, steps[1], filling->budget, error);
+        if (status == XCVM_OK && steps[i] != XCVM_NO_DTYPE)
             status = value_converts(raw, steps[i], filling->budget, &converts, error);
         if (status == XCVM_OK && !converts)
             continue;
@@ -311,10 +327,6 @@ xcvm_status spec_value(const struct spec *spec, const struct wanted *wanted, con
             return status;
         raw = converted;
     }
-    xcvm_status status = spec->factor != 0 ? multiply(raw, spec->factor, filling->budget, error) : XCVM_OK;
-    if (status == XCVM_OK)
-        *value = raw;
-    else
-        xcvm_value_release(raw);
-    return status;
+    *value = raw;
+    return XCVM_OK;
 }

@@ -176,15 +176,31 @@ xcvm_status xct_images_add(const xct_paths *files, xcvm_arena *arena, xct_images
     return add_images(images, files, 0, arena, error);
 }
 
-/* Skips what lies below a folder of images. Sets *deeper if there are images. */
+static bool is_link(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+/* Skips what lies below a folder of images, at any depth, but not behind links. Sets *deeper if there are images. What
+ * cannot be listed has nothing to skip. */
 static xcvm_status skip_below(xct_images *images, const char *folder, bool *deeper, xcvm_arena *arena,
                               xcvm_error *error)
 {
     xct_paths folders = {.items = NULL};
-    XCVM_TRY(xct_folder_list(folder, true, "", arena, &folders, error));
+    xcvm_status status = xct_folder_list(folder, true, "", arena, &folders, error);
+    if (status == XCVM_IO)
+        return XCVM_OK;
+    XCVM_TRY(status);
     for (size_t i = 0; i < folders.count; i++) {
         xct_paths below = {.items = NULL};
-        XCVM_TRY(xct_folder_list(folders.items[i], false, "", arena, &below, error));
+        if (is_link(folders.items[i]))
+            continue;
+        status = xct_folder_list(folders.items[i], false, "", arena, &below, error);
+        if (status == XCVM_IO)
+            continue;
+        XCVM_TRY(status);
+        XCVM_TRY(skip_below(images, folders.items[i], deeper, arena, error));
         for (size_t k = 0; k < below.count; k++) {
             *deeper = *deeper || has_image_suffix(below.items[k]);
             XCVM_TRY(skip_file(images, below.items[k], arena, error));

@@ -152,7 +152,9 @@ static xcvm_status read_image(xct_reader *reader, uint64_t row, unsigned char *c
     return XCVM_OK;
 }
 
-/* In double, so that the bytes of arrays times 1/255 are those of images, which are divided by 255. */
+/* So that the bytes of arrays have the bits of images, which are divided by 255. */
+static double product(double x, double scale) { return scale == 1.0 / 255.0 ? x / 255.0 : x * scale; }
+
 static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t count)
 {
     const xcvm_float_format *format = xcvm_float_format_of(dtype);
@@ -161,18 +163,18 @@ static void multiply(xcvm_dtype dtype, unsigned char *data, double scale, size_t
     for (size_t i = 0; i < count && dtype == XCVM_F32; i++) {
         float x;
         memcpy(&x, data + i * sizeof x, sizeof x);
-        x = (float)((double)x * scale);
+        x = (float)product((double)x, scale);
         memcpy(data + i * sizeof x, &x, sizeof x);
     }
     for (size_t i = 0; i < count && dtype == XCVM_F64; i++) {
         double x;
         memcpy(&x, data + i * sizeof x, sizeof x);
-        x *= scale;
+        x = product(x, scale);
         memcpy(data + i * sizeof x, &x, sizeof x);
     }
     for (size_t i = 0; i < count && dtype != XCVM_F32 && dtype != XCVM_F64 && format != NULL; i++) {
         const double x = xcvm_float_decode(format, xcvm_element_get(bits, data, i));
-        xcvm_element_set(bits, data, i, xcvm_float_encode(format, x * scale, &exceeds));
+        xcvm_element_set(bits, data, i, xcvm_float_encode(format, product(x, scale), &exceeds));
     }
 }
 
