@@ -3,8 +3,7 @@
  * - BatchNormalization (with training_mode, or before opset 14 with several results) uses its running statistics. If
  *   its further results are read, they become copies of the statistics that the node reads.
  * - Dropout, BiasDropout and the others of ONNX Runtime lose their input training_mode. Before opset 7 Dropout and
- *   BatchNormalization have is_test set. A Constant of the model's graph that only these
- *   inputs read is left out.
+ *   BatchNormalization have is_test set. A Constant of the model's graph is left out if only these inputs read it.
  *
  * Bodies of If, Loop and Scan and the model's functions change, too. */
 #ifndef XCVM_COMPILER_ONNX_MODEL_INFERENCE_FORM_H

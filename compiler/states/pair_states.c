@@ -214,28 +214,34 @@ static void report_state(const xcc_module *m, const xcc_value *state, const char
                exact != NULL ? "; it stays f32, because it " : "", exact != NULL ? exact : "");
 }
 
+/* The name by which --dim sets an open dimension of a state; `unnamed` has room for one without a name of its own. */
+static const char *dim_name(const xcc_module *m, const xcc_value *state, int axis, char unnamed[128])
+{
+    const char *name = xcc_symbol_name(m, state->type.dims[axis]);
+    if (name != NULL)
+        return name;
+    (void)snprintf(unnamed, 128, "%.100s.%d", state->name, axis);
+    return unnamed;
+}
+
 /* Reports options without effect, each with the first state concerned. */
 static void note_exceptions(const xcc_module *m, const xcc_state_pairs *pairs, const exceptions *e)
 {
     const xcc_value *copied = e->copied.state, *exact = e->exact.state;
     if (copied != NULL && copied->type.rank == 4 && copied->type.dims[0] < 0) {
-        const char *name = xcc_symbol_name(m, copied->type.dims[0]);
         char unnamed[128];
-        snprintf(unnamed, sizeof unnamed, "%.100s.0", copied->name);
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" has an open batch, so that it grows and is copied in each run%s. Fix the "
                "batch: --dim %.100s=1",
                copied->name,
                m->options->states.cache_rows > 0 ? ", and its number of rows has no effect"
                                                  : ", and no room can be reserved with --cache-rows",
-               name != NULL ? name : unnamed);
+               dim_name(m, copied, 0, unnamed));
     } else if (copied != NULL && e->copied.why == open_sizes) {
-        const char *name = xcc_symbol_name(m, copied->type.dims[2]);
         char unnamed[128];
-        snprintf(unnamed, sizeof unnamed, "%.100s.2", copied->name);
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" is copied in each run, because its number of rows is open. Fix it: --dim %.100s=N",
-               copied->name, name != NULL ? name : unnamed);
+               copied->name, dim_name(m, copied, 2, unnamed));
     } else if (copied != NULL && e->copied.why == xcc_no_cache_rows) {
         report(m, XCC_DIAGNOSTIC_STATE_PAIR,
                "state \"%.200s\" grows and is copied in each run. Reserve room: --cache-rows N", copied->name);

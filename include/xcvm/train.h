@@ -171,8 +171,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_create_for_inputs(const xcvm_valu
 XCVM_API void xct_dataset_destroy(xct_dataset *dataset);
 /* Sets the memory limit of image decoding and the time limit of each xct_dataset_read; 0: no limit. */
 XCVM_API void xct_dataset_set_limits(xct_dataset *dataset, size_t memory_limit, uint64_t timeout_ns);
-/* Mixes the order of the examples for xct_dataset_read, by the seed alone. Files with many examples each are read many
- * times then. Do not call it while another thread reads. */
+/* Puts the examples that xct_dataset_read reads into an order that depends on the seed and their number. Two files stay
+ * open, so that a mixed order of more files opens them again and again. Not while another thread reads. */
 XCVM_API void xct_dataset_mix(xct_dataset *dataset, uint64_t seed);
 /* Reads `count` examples from number `first` in file order, or in the mixed one, as one new tensor per input.
  * Sequential reading is fastest. OUT_OF_RANGE past the end. */
@@ -189,9 +189,8 @@ XCVM_API XCVM_MUST_USE xcvm_status xct_dataset_set_classes(xct_dataset *dataset,
                                                            xcvm_error *error);
 /* The factor of an array of u8 for an input of floats, or the factor of its column; 0 for other arrays. */
 XCVM_API double xct_dataset_scale(const xct_dataset *dataset, const char *input);
-/* Returns the number of skipped files, which are not images, or lie in folders of the folders. *names (may be NULL)
- * lends a text with some of their names.
- */
+/* Returns the number of skipped files, which are no images or lie in deeper folders. *names (may be NULL) lends a text
+ * with some of their names. */
 XCVM_API size_t xct_dataset_skipped_count(const xct_dataset *dataset, const char **names);
 /* Returns true if a path (may be NULL) is one of the data set's files, which must not be overwritten. */
 XCVM_API bool xct_dataset_has_file(const xct_dataset *dataset, const char *path);

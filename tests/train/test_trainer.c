@@ -309,7 +309,7 @@ START_TEST(resumed_bits)
 }
 END_TEST
 
-/* What was seen_means of whole epochs and of a part of one. */
+/* The means that progress gave of whole epochs and of a part of one. */
 typedef struct seen_means {
     xct_trainer *trainer;
     uint64_t stop_at; /* a step */
