@@ -91,11 +91,11 @@ static bool take_bits(const xcvm_safetensors *file, const char *key, void *numbe
     return found;
 }
 
-/* A position, and the sums of its epoch. */
-typedef struct place {
+/* Where a training stands: its position, and the sums of its epoch. */
+typedef struct standing {
     xct_position position;
     double sums[XCT_SUMS];
-} place;
+} standing;
 
 #define PUT_MEMBER(member)                                                                                             \
     _Static_assert(sizeof p->position.member == sizeof(uint64_t), "eight bytes");                                      \
@@ -104,8 +104,8 @@ typedef struct place {
 #define TAKE_MEMBER(member) &&take_bits(file, #member, &p->position.member)
 #define TAKE_SUM(name) &&take_bits(file, "epoch_" #name, &p->sums[XCT_SUM_##name])
 
-static void put_place(notes *n, const place *p) { POSITION(PUT_MEMBER) XCT_SUM_LIST(PUT_SUM) }
-static bool take_place(const xcvm_safetensors *file, place *p)
+static void put_standing(notes *n, const standing *p) { POSITION(PUT_MEMBER) XCT_SUM_LIST(PUT_SUM) }
+static bool take_standing(const xcvm_safetensors *file, standing *p)
 {
     return true POSITION(TAKE_MEMBER) XCT_SUM_LIST(TAKE_SUM);
 }
@@ -144,7 +144,7 @@ static bool are_classes(const xcvm_safetensor *classes, double predicted)
 }
 
 /* Returns whether the numbers are consistent. */
-static bool is_place(const place *at)
+static bool is_standing(const standing *at)
 {
     const xct_position *p = &at->position;
     return is_count(p->factor) && is_count(p->waited) && are_sums(at->sums) && is_loss(p->best) &&
@@ -247,9 +247,9 @@ static xcvm_status write_tensors(const xct_trainer *t, const xcvm_safetensor *te
 {
     notes n = {.items = {{version_key, version}}, .count = 1};
     add_note(&n, "seed", t->options.seed);
-    place at = {.position = t->position};
+    standing at = {.position = t->position};
     xct_measure_get_sums(&t->epoch, at.sums);
-    put_place(&n, &at);
+    put_standing(&n, &at);
 #define PUT(member, text) add_note(&n, #member, t->circumstances.member);
     CIRCUMSTANCES(PUT)
 #undef PUT
@@ -338,9 +338,9 @@ static xcvm_status check_tensors(const xcvm_safetensor *tensors, size_t count, c
     return XCVM_OK;
 }
 
-/* Reads the place from a complete file. `named` is the step in the file's name, NULL if the name has none. */
-static xcvm_status read_place(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named, place *at,
-                              xcvm_error *error)
+/* Reads the standing from a complete file. `named` is the step in the file's name, NULL if the name has none. */
+static xcvm_status read_standing(const xct_trainer *t, const xcvm_safetensors *file, const uint64_t *named,
+                                 standing *at, xcvm_error *error)
 {
     uint64_t sum;
     const xct_position *position = &at->position;
@@ -352,13 +352,13 @@ static xcvm_status read_place(const xct_trainer *t, const xcvm_safetensors *file
                read_note(file, sum_key, &sum) &&
                    sum == sum_of(file->tensors, file->count, file->notes, file->note_count),
                INVALID_ARGUMENT, "a broken checkpoint: its check sum is wrong");
-    XCVM_CHECK(error, take_place(file, at), INVALID_ARGUMENT,
+    XCVM_CHECK(error, take_standing(file, at), INVALID_ARGUMENT,
                "a broken checkpoint: it does not say how far the training was");
     XCVM_CHECK(error, named == NULL || *named == position->step, INVALID_ARGUMENT,
                "a broken checkpoint: its name is of step %" PRIu64 ", it is of step %" PRIu64, *named, position->step);
     XCVM_TRY(check_circumstances(t, file, error));
     XCVM_CHECK(error,
-               is_place(at) && (named == NULL || !is_of_a_fit(file) || is_on_the_way(position, &t->circumstances)),
+               is_standing(at) && (named == NULL || !is_of_a_fit(file) || is_on_the_way(position, &t->circumstances)),
                INVALID_ARGUMENT,
                "a broken checkpoint: no training stands behind %" PRIu64 " steps, %" PRIu64 " epochs and %" PRIu64
                " examples of the next, with its best behind %" PRIu64,
@@ -369,8 +369,8 @@ static xcvm_status read_place(const xct_trainer *t, const xcvm_safetensors *file
 static xcvm_status restore(xct_trainer *t, xcvm_safetensors *file, const xct_mapping *bytes, const uint64_t *named,
                            xcvm_error *error)
 {
-    place at;
-    XCVM_TRY(read_place(t, file, named, &at, error));
+    standing at;
+    XCVM_TRY(read_standing(t, file, named, &at, error));
     const bool best = at.position.best_step > 0;
     if (best)
         XCVM_TRY(xct_best_provide(t, error));
