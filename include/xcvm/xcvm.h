@@ -384,9 +384,9 @@ typedef struct xcvm_run_options {
     uint64_t timeout_ns; /* 0: no limit */
 } xcvm_run_options;
 
-/* Makes the first run about as fast as later ones: touches the constants and runs a pure program on zeros for about
- * 0.2 ms (docs/embedding.md). Bound values are neither read nor written; the last results are gone. `options` may be
- * NULL. OUT_OF_TIME or CANCELLED if stopped; the session can run after any outcome. */
+/* Makes the first run about as fast as later ones (docs/embedding.md). It reads constants that fit the cache, and runs
+ * a pure program on zeros, up to 32 times in about 0.2 ms. Bound values are neither read nor written; the last results
+ * are gone. `options` may be NULL. OUT_OF_TIME or CANCELLED if stopped; the session can run after any outcome. */
 XCVM_API XCVM_MUST_USE xcvm_status xcvm_session_warm_up(xcvm_session *session, const xcvm_run_options *options,
                                                         xcvm_error *error);
 /* Runs the program on the bound inputs. The session can run again after any outcome. `options` may be NULL. */

@@ -1,4 +1,4 @@
-/* `xcvm diff`: compares two programs run on the same inputs, instruction by instruction. */
+/* `xcvm diff`: runs two programs on the same inputs, and compares their values. */
 #include "commands/commands.h"
 #include "values/compare.h"
 #include "cli/memory.h"
