@@ -23,5 +23,6 @@ if [ -n "$version" ] && grep -q "\"version\": \"$version\"" "$installed" 2>/dev/
     exit 0
 fi
 mkdir -p "$prefix"
-npm install --prefix "$prefix" --ignore-scripts --no-audit --no-fund "$1" >&2
+# Packages of one prefix may disagree about the version of a peer, which npm refuses otherwise.
+npm install --prefix "$prefix" --legacy-peer-deps --ignore-scripts --no-audit --no-fund "$1" >&2
 [ -f "$installed" ] || { echo "npm has not installed $1 into $prefix/node_modules" >&2; exit 1; }
