@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [--check]: compares the npm package with onnxruntime-web in Node and Chromium, on the models of ../shared/models and of
+# run.sh [--check]: compares the npm package with onnxruntime-web in Node (both engines) and Chromium, on the models of ../shared/models and of
 # npm packages. Prints a page. Needs build/web/package, which `make web` makes. Programs are compiled by build/release/tools/xcvm, if it exists.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -19,15 +19,15 @@ echo '# The npm package beside onnxruntime-web'
 echo
 echo "Written by \`make bench-web\`: onnxruntime-web 1.30.0 and [the npm package](web.md) on one thread each, runs alternating. \"First result\""
 echo "is the time from importing the package in a new process or page to the first result, with a compiled program or with the"
-echo "ONNX model. Models with \"light\" in their name have constant weights, so both engines give the same scores exactly. The difference"
+echo "ONNX model. In Node the package uses its [native engine](web.md#node) by default. Models with \"light\" in their name have constant weights, so both engines give the same scores exactly. The difference"
 echo "of results is relative to the largest."
 status=0
-for place in Node Chromium; do
-    echo
-    echo "## $place"
-    echo
-    flag=
-    [ $place = Node ] || flag=--chromium
-    node --no-warnings bench/web/compare.mjs $flag "$@" || status=1
-done
+compare() {
+    printf '\n## %s\n\n' "$1"
+    shift
+    env "$@" || status=1
+}
+compare 'WebAssembly in Node' XCVM_ENGINE=wasm node --no-warnings bench/web/compare.mjs "$@"
+compare 'The native engine in Node' XCVM_ENGINE=native node --no-warnings bench/web/compare.mjs "$@"
+compare 'Chromium' node --no-warnings bench/web/compare.mjs --chromium "$@"
 exit $status

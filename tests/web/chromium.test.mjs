@@ -26,7 +26,8 @@ for (const isolation of [false, true])
         })), 'ok');
         assert.deepEqual(refused, []);
         const modules = site.served.map(([name]) => name).filter((name) => name.endsWith('.wasm'));
-        assert.ok(modules.includes('/package/js/xcvm-relaxed.wasm'), `${modules}`);
+        for (const module of ['xcvm-relaxed', 'xcvm-compiler-relaxed'])
+            assert.ok(modules.includes(`/package/js/${module}.wasm`), `${modules}`);
         assert.equal(modules.includes('/package/js/xcvm-threads-relaxed.wasm'), isolation);
         await page.context().close();
     });

@@ -1,18 +1,21 @@
 /* The compiler: ONNX models to programs. Its module is loaded on demand. */
 import { engineOf, nativeEngine } from './engines.js';
+import { hasRelaxedSimd } from './features.js';
 import { compileModule, describe, readBytes, XcvmError } from './source.js';
 
 let compilerModule = null;
 
-/** Loads the compiler, once. `source` as for `init`; by default xcvm-compiler.wasm beside this file, or in Node the native
- * engine if it is installed. The module contains the VM too, so Program.load can use it:
+const compilerFile = () => hasRelaxedSimd() ? new URL('./xcvm-compiler-relaxed.wasm', import.meta.url) : new URL('./xcvm-compiler.wasm', import.meta.url);
+
+/** Loads the compiler, once. `source` as for `init`; by default xcvm-compiler-relaxed.wasm or xcvm-compiler.wasm beside this file,
+ * or in Node the native engine if it is installed. The module contains the VM too, so Program.load can use it:
  * Program.load(url, { module: await initCompiler() }). */
 export async function initCompiler(source, { engine } = {}) {
     const native = source === undefined ? await nativeEngine(engine) : null;
     if (native !== null)
         return native;
     if (source !== undefined || compilerModule === null) {
-        const loading = compileModule(source ?? new URL('./xcvm-compiler.wasm', import.meta.url));
+        const loading = compileModule(source ?? compilerFile());
         loading.catch(() => { if (compilerModule === loading) compilerModule = null; });
         compilerModule = loading;
     }
