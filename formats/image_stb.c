@@ -54,18 +54,43 @@ static uint32_t little_endian(const uint8_t *bytes, int count)
     return value;
 }
 
-/* Returns true if the file is large enough for its declared size: BMP rows are not compressed, and PNG at most by
- * deflate's factor. stb_image would invent missing data, or detect the end late. */
-static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height)
+/* The place of a PNM's pixels: behind the width, the height, the greatest sample and one more byte. Reads as stb_image
+ * does. */
+static size_t pnm_header(const xcvm_image_source *s)
+{
+    size_t at = 2;
+    for (int number = 0; number < 3; number++) {
+        while (at < s->count && memchr(" \t\n\v\f\r#", s->bytes[at], 7) != NULL) {
+            const bool comment = s->bytes[at] == '#';
+            while (comment && at < s->count && s->bytes[at] != '\n' && s->bytes[at] != '\r')
+                at++;
+            at += at < s->count;
+        }
+        while (at < s->count && s->bytes[at] >= '0' && s->bytes[at] <= '9')
+            at++;
+    }
+    return at + 1;
+}
+
+/* Returns true if the file is large enough for its declared size: rows of BMP and PNM are not compressed, and PNG at
+ * most by deflate's factor. stb_image would invent missing data, leave them as they are in memory, or detect the end
+ * late. */
+static bool is_plausible(const xcvm_image_source *s, size_t width, size_t height, int channels)
 {
     enum { MOST_DEFLATED = 1032 }; /* zlib's technical details, "Maximum Compression Factor" */
-    size_t bits = 1, share = MOST_DEFLATED;
-    if (s->bytes[0] == 'B' && s->count >= 30) {
-        const bool is_core = little_endian(s->bytes + 14, 4) == 12;
+    enum { CORE_HEADER = 12, LEAST_HEADER = 30 };
+    size_t bits = 1, share = MOST_DEFLATED, start = 0;
+    if (s->bytes[0] == 'P') {
+        bits = (stbi_is_16_bit_from_memory(s->bytes, (int)s->count) ? 16 : 8) * (size_t)channels;
+        share = 1;
+        start = pnm_header(s);
+    } else if (s->bytes[0] == 'B' && s->count >= LEAST_HEADER) {
+        const bool is_core = little_endian(s->bytes + 14, 4) == CORE_HEADER;
         bits = little_endian(s->bytes + (is_core ? 24 : 28), 2);
         share = 1;
+        start = little_endian(s->bytes + 10, 4);
     }
-    return s->bytes[0] == 'P' || bits * width / 8 * height / share <= s->count;
+    return start <= s->count && bits * width / 8 * height / share <= s->count - start;
 }
 
 /* Uses stb's reason, which may be missing, or continue with the start of another line. */
@@ -88,7 +113,7 @@ static xcvm_status decode(const xcvm_image_source *s)
                    height <= XCVM_IMAGE_LARGEST,
                OUT_OF_RANGE, "the image is too large");
     height = abs(height); /* negative in a BMP with rows from top to bottom */
-    XCVM_CHECK(s->error, is_plausible(s, (size_t)width, (size_t)height), INVALID_ARGUMENT,
+    XCVM_CHECK(s->error, is_plausible(s, (size_t)width, (size_t)height, channels), INVALID_ARGUMENT,
                "an image of %d x %d does not fit into %zu bytes", height, width, s->count);
     uint8_t *rows = s->room(s->user, (size_t)height, (size_t)width);
     if (rows == NULL)

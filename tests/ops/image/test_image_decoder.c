@@ -198,6 +198,34 @@ START_TEST(bmp_without_pixels)
 }
 END_TEST
 
+/* The pixels that are there, or an error: never what was in memory. Comments and the longest header of a PNM count. */
+START_TEST(pnm_cut_off)
+{
+    static const struct {
+        const char *head;
+        size_t pixels; /* bytes */
+    } files[] = {
+        {"P6\n4 2\n255\n", 24},   {"P5 4 2 255 ", 8},      {"P6\n# a 9 #b\n4\t2 #c\r255\n", 24},
+        {"P5\n4 2\n65535\n", 16}, {"P6\n4 2\n1000\n", 48}, {"P5\n0004 02\n255\n", 8},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        for (size_t missing = 0; missing <= files[i].pixels; missing++) {
+            bytes b = {.bits = 0};
+            xcvm_error error;
+            put(&b, files[i].head, strlen(files[i].head));
+            for (size_t k = missing; k < files[i].pixels; k++)
+                PUT(&b, 7);
+            if (missing > 0) {
+                check_refused(&b, 0, 0, XCVM_INVALID_ARGUMENT, "does not fit into");
+                continue;
+            }
+            const xcvm_status status = decode(&b, 0, 0, &error);
+            ck_assert_msg(status == XCVM_OK || left_out(status, &error), "%zu: %s", i, error.message);
+            test_bytes_free(&b.file);
+        }
+}
+END_TEST
+
 /* ---- Others ---- */
 
 START_TEST(tiff_memory)
@@ -258,6 +286,7 @@ Suite *suite_ops_image_decoder(void)
     tcase_add_test(tcase, jpeg_memory);
     tcase_add_test(tcase, png_bomb);
     tcase_add_test(tcase, bmp_without_pixels);
+    tcase_add_test(tcase, pnm_cut_off);
     tcase_add_test(tcase, tiff_memory);
     tcase_add_test(tcase, jpeg2000_memory);
     suite_add_tcase(suite, tcase);
