@@ -197,6 +197,19 @@ run run two.bin -i x=@one.npz:a -i y=@one.npz:b
 code 0
 out_has 'v=2xi64=1 1'
 
+# What is read stays, and a wrong reference does not become right.
+cp one.npz kept.npz
+run run two.bin -i x=@one.npz:a -i y=2xi64=1 -o u=@./one.npz
+code 2
+err_has '--output: ./one.npz is also the file of input x; output "u" needs a file of its own'
+run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@one.npz:a --expect u=@one.npz:a
+code 2
+err_has 'one.npz is also the file of expected u'
+run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@two.bin
+code 2
+err_has 'two.bin is also the file of the program'
+check cmp one.npz kept.npz
+
 # ---- Signals and limits ----
 
 # A pipe without a reader, from the start or later, does not stop a training.

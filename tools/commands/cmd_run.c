@@ -78,6 +78,7 @@ static const struct run_flags defaults = {.program = PROGRAM_DEFAULTS,
 /* A run and its resources. */
 struct running {
     const struct run_flags *flags;
+    const char *path; /* of the program */
     struct program program;
     xcvm_session *session;
     struct inputs inputs;
@@ -146,6 +147,42 @@ static xcvm_status check_targets(const struct running *running, xcvm_error *erro
     return XCVM_OK;
 }
 
+/* An output must not overwrite a file that is read: `path`, which may be NULL, of `what` and `name`. */
+static xcvm_status check_reading(const struct bindings *outputs, const char *path, const char *what, const char *name,
+                                 xcvm_error *error)
+{
+    for (size_t i = 0; i < outputs->count; i++) {
+        const struct binding *output = &outputs->items[i];
+        if (output->spec.form == SPEC_FILE && file_is_one_target(path, output->spec.path))
+            return error_set(error, XCVM_INVALID_ARGUMENT,
+                             "--output: %.200s is also the file of %s%.80s; output \"%.80s\" needs a file of its own",
+                             output->spec.path, what, name, output->name);
+    }
+    return XCVM_OK;
+}
+
+static xcvm_status check_all_readings(const struct running *running, const struct bindings *list, const char *what,
+                                      xcvm_error *error)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].spec.form == SPEC_FILE)
+            TRY(check_reading(&running->outputs, list->items[i].spec.path, what, list->items[i].name, error));
+    return XCVM_OK;
+}
+
+static xcvm_status check_readings(const struct running *running, xcvm_error *error)
+{
+    const struct run_flags *flags = running->flags;
+    struct bindings inputs = {0};
+    TRY(check_reading(&running->outputs, running->path, "the program", "", error));
+    TRY(check_reading(&running->outputs, flags->state, "--state", "", error));
+    TRY(check_all_readings(running, &running->expects, "expected ", error));
+    TRY(bindings_parse(&flags->input.inputs, running->program.handle, BIND_INPUT, &inputs, error));
+    const xcvm_status status = check_all_readings(running, &inputs, "input ", error);
+    bindings_release(&inputs);
+    return status;
+}
+
 static xcvm_status prepare(struct running *running, xcvm_error *error)
 {
     const struct run_flags *flags = running->flags;
@@ -153,6 +190,7 @@ static xcvm_status prepare(struct running *running, xcvm_error *error)
     TRY(bindings_parse(&flags->outputs, program, BIND_OUTPUT, &running->outputs, error));
     TRY(bindings_parse(&flags->expects, program, BIND_EXPECT, &running->expects, error));
     TRY(check_targets(running, error));
+    TRY(check_readings(running, error));
     const struct limit_flags *limits = &flags->program.limits;
     TRY(inputs_make(&running->program, &flags->input, limits, flags->session.seed, &running->inputs, error));
     TRY(session_open(&running->program, limits, &running->inputs, &flags->session, &running->session, error));
@@ -265,8 +303,8 @@ static void describe_program(const void *options, const struct arguments *argume
 
 static int execute_run(const void *options, const struct arguments *arguments)
 {
-    struct running running = {.flags = options};
     const char *path = arguments->items[0];
+    struct running running = {.flags = options, .path = path};
     xcvm_error error = {.pc = -1};
     bool differ = false;
     output_reserve(running.flags->save_state);
