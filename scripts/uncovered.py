@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """uncovered.py: fails if an instruction or an operator of the import lacks a random case, a benchmark entry or a gradient
 fragment, or a pass lacks a test, without a reason in tests/uncovered.txt, or if a reason there is no longer needed. It also
-fails for a pass that is declared and not in the table of passes.
+fails for a pass that is declared or defined and not in the table of passes.
 
 An operator that becomes instructions needs a random case, and so does every instruction. An instruction is covered by an
 operator that becomes it. Element-wise instructions get all three from their definitions (tests/definitions.py)."""
@@ -49,9 +49,10 @@ def source(pattern):
 
 
 def passes():
-    """Passes of the table, and passes that are declared."""
+    """Passes of the table, and passes that are declared or defined."""
     table = re.findall(r"^    X\((\w+), \d", source("compiler/driver/pass_table.h"), re.M)
-    return set(table), set(re.findall(r"^xcvm_status xcc_pass_(\w+)\(xcc_module \*m\);", source("compiler/*/*.h"), re.M))
+    made = source("compiler/*/*.h") + source("compiler/*/*.c")
+    return set(table), set(re.findall(r"^xcvm_status xcc_pass_(\w+)\(xcc_module \*m\)", made, re.M))
 
 
 def untested(table):
@@ -98,7 +99,7 @@ def main():
     for kind, name in sorted(allowed - missing):
         print(f"tests/uncovered.txt: {name} needs no reason for {kind}: it has a case, or does not exist")
     for name in sorted(declared - table):
-        print(f"xcc_pass_{name} is declared, and compiler/driver/pass_table.h does not list it, so that it never runs")
+        print(f"there is xcc_pass_{name}, and compiler/driver/pass_table.h does not list it, so that it never runs")
     print(f"{len(instructions)} instructions, {len(operators)} operators and {len(table)} passes, {len(allowed)} exempt, "
           f"{len(missing - allowed)} uncovered, {len(allowed - missing)} reasons too many")
     sys.exit(missing != allowed or bool(declared - table) or not table)

@@ -5,6 +5,11 @@
 #define XCVM_CHOICE_LIST(set) static const char *const choices_##set[] = {XCVM_CHOICES_##set(XCVM_CHOICE_TEXT) NULL};
 XCVM_CHOICE_SETS(XCVM_CHOICE_LIST)
 
+/* A number that is used twice, or again, is an error. */
+#define XCVM_OP(Name, number, ...) enum { NUMBER_##number = number };
+#define XCVM_RESERVED(number) enum { NUMBER_##number = number };
+#include "ops/instructions.def"
+
 #define CLASS(kind) | XCVM_CLASS_##kind
 #define IN_VIEW(kind, name, types) | XCVM_CLASS_view
 #define XCVM_OP(Name, number, operands, ...) enum { CLASSES_OF_##Name = 0 operands };
