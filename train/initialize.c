@@ -322,17 +322,49 @@ static const xcvm_value *new_value(void *user, const char *name, size_t length)
     return item != NULL ? item : xcc_external_weights_find(v->external, name, length);
 }
 
-static xcvm_status write_model(xct_trainer *t, values *v, xcvm_error *error)
+/* The trainer's model becomes the changed one, in `bytes`. */
+static xcvm_status write_model(xct_trainer *t, const xcc_replacement *how, xcvm_bytes *bytes, xcvm_error *error)
 {
-    const xcc_replacement how = {.find = new_value, .find_user = v};
     const xcvm_status status =
-        xcc_weights_replace(t->model, t->model_count, &how, (xcvm_sink){xcvm_bytes_sink, &t->changed}, error);
-    XCVM_CHECK(error, !t->changed.failed, OUT_OF_MEMORY, "no memory for the model with other weights");
+        xcc_weights_replace(t->model, t->model_count, how, (xcvm_sink){xcvm_bytes_sink, bytes}, error);
+    XCVM_CHECK(error, !bytes->failed, OUT_OF_MEMORY, "no memory for the model with other weights");
     XCVM_TRY(status);
-    t->model = t->changed.at;
-    t->model_count = t->changed.count;
+    t->model = bytes->at;
+    t->model_count = bytes->count;
     t->path = NULL;
     return XCVM_OK;
+}
+
+static void report_merged(const xct_trainer *t, const xcc_merged *merged)
+{
+    const xcc_diagnostics *d = &t->compile.diagnostics;
+    char text[sizeof merged->names + 200], more[40] = "";
+    if (d->call == NULL)
+        return;
+    if (merged->count > 3)
+        (void)snprintf(more, sizeof more, " and %zu more", merged->count - 3);
+    const bool one = merged->count == 1;
+    (void)snprintf(text, sizeof text, "%zu %s stored once with %s of equal elements, and %s now: %s%s", merged->count,
+                   one ? "weight was" : "weights were", one ? "another" : "others",
+                   one ? "learns by itself" : "learn by themselves", merged->names, more);
+    d->call(d->user, XCC_DIAGNOSTIC_WEIGHTS, text);
+}
+
+xcvm_status xct_separate_weights(xct_trainer *t, xcvm_error *error)
+{
+    xcvm_arena arena = {.allocator = &t->initial.allocator};
+    xcc_merged merged;
+    if (t->external != NULL)
+        return XCVM_OK;
+    xcvm_status status = xcc_merged_weights_find(t->model, t->model_count, &arena, &merged, error);
+    if (status == XCVM_OK && merged.count > 0) {
+        const xcc_replacement how = {.edits = &merged.edits};
+        status = write_model(t, &how, &t->separated, error);
+    }
+    if (status == XCVM_OK && merged.count > 0)
+        report_merged(t, &merged);
+    xcvm_arena_release(&arena);
+    return status;
 }
 
 xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error)
@@ -357,7 +389,7 @@ xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error)
     if (status == XCVM_OK && t->options.weights != NULL)
         status = read_all(t, &v, error);
     if (status == XCVM_OK)
-        status = write_model(t, &v, error);
+        status = write_model(t, &(xcc_replacement){.find = new_value, .find_user = &v}, &t->changed, error);
     if (status == XCVM_OUT_OF_MEMORY && t->initial.refused != 0)
         (void)xcvm_error_set(error, status,
                              "initial weights: %zu bytes more than %zu would go past the memory limit of %zu",

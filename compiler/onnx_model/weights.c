@@ -324,7 +324,7 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
     char has[100], wants[100];
     XCVM_TRY(read_tensor(tensor, &weight, &name, w->error));
     const char *text = name.at != NULL ? (const char *)name.at : "";
-    *value = w->how->find(w->how->find_user, text, length_of(&name));
+    *value = w->how->find != NULL ? w->how->find(w->how->find_user, text, length_of(&name)) : NULL;
     if (*value == NULL)
         return XCVM_OK;
     const xcvm_value *v = *value;

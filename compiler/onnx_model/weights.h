@@ -37,7 +37,7 @@ const xcc_weight *xcc_weights_find(const xcc_weight *weights, size_t count, cons
  * NULL: the initializer does not change. Values must have the same types and shapes. */
 typedef const xcvm_value *(*xcc_weight_finder)(void *user, const char *name, size_t length);
 typedef struct xcc_replacement {
-    xcc_weight_finder find;
+    xcc_weight_finder find; /* NULL: no initializer changes */
     void *find_user;
     const xcc_model_edits *edits;           /* NULL: none */
     const char *class_names, *class_output; /* metadata; NULL class_names: the model's own stay */
@@ -48,6 +48,20 @@ typedef struct xcc_replacement {
 /* Writes the model with other values. All other bytes are copied in order. */
 xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
                                 xcvm_error *error);
+
+/* Weights that the model's graph reads from another one by a node Identity. Exporters for inference store equal tensors
+ * once so, and then the initial ones and zeros of a network would learn as one. */
+typedef struct xcc_merged {
+    size_t count;
+    char names[300]; /* of the first three */
+    size_t length;
+    xcc_model_edits edits; /* each such node becomes an initializer of its result's name */
+} xcc_merged;
+/* Finds those whose elements are all equal, up to 1 MB, if the weight has other readers, too. Others may be shared on
+ * purpose, as by an embedding and the last layer. External weights are not found. The arena owns the edits, which refer
+ * to nothing in the model. */
+xcvm_status xcc_merged_weights_find(const void *model, size_t count, xcvm_arena *arena, xcc_merged *merged,
+                                    xcvm_error *error);
 
 /* The loss of classes that a node of the model's graph computes of an input's labels. */
 typedef struct xcc_label_loss {

@@ -55,7 +55,7 @@ typedef enum xcc_diagnostic_kind {
     XCC_DIAGNOSTIC_LOSS,           /* the loss expects other numbers than the output has, as probabilities or logits */
     XCC_DIAGNOSTIC_STATE,          /* a state is updated in place, or why not; once per state */
     XCC_DIAGNOSTIC_STATE_PAIR,     /* a name without a unique partner, a growing cache, an option without effect */
-    XCC_DIAGNOSTIC_WEIGHTS,        /* use of the arrays of xct_trainer_options.weights */
+    XCC_DIAGNOSTIC_WEIGHTS,        /* use of xct_trainer_options.weights; weights that the model stored as one */
     XCC_DIAGNOSTIC_DATA            /* an array of training data is used with another shape than it has */
 } xcc_diagnostic_kind;
 /* Receives a diagnostic: one line of text. */

@@ -186,6 +186,129 @@ START_TEST(repeated_members)
 }
 END_TEST
 
+/* A network with equal initial weights, as exporters for training store them, and as those for inference do. */
+#define NORMAL_HEAD                                                                                                    \
+    "ir 8\nopset 15\ninput x f32[Nx2]\ninput y f32[Nx1]\noutput loss\n"                                                \
+    "init w1 f32[2x4] 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8\ninit w2 f32[4x1] 0.3 -0.2 0.5 0.4\n"                          \
+    "init s f32[4] 1 1 1 1\ninit o f32[4] 0 0 0 0\n"
+#define NORMAL_BODY                                                                                                    \
+    "h = MatMul(x, w1)\nn = BatchNormalization(h, s, o, m, v)\nr = Tanh(n)\np = MatMul(r, w2)\n"                       \
+    "d = Sub(p, y)\nq = Mul(d, d)\nloss = ReduceMean(q) keepdims=0\n"
+static const char separate_model[] = NORMAL_HEAD "init m f32[4] 0 0 0 0\ninit v f32[4] 1 1 1 1\n" NORMAL_BODY;
+static const char merged_model[] = NORMAL_HEAD "m = Identity(o)\nv = Identity(s)\n" NORMAL_BODY;
+
+typedef struct merged_notes {
+    size_t count;
+    char text[600];
+} merged_notes;
+
+static void keep_merged(void *user, xcc_diagnostic_kind kind, const char *text)
+{
+    merged_notes *n = user;
+    ck_assert_int_eq(kind, XCC_DIAGNOSTIC_WEIGHTS);
+    n->count++;
+    (void)snprintf(n->text, sizeof n->text, "%s", text);
+}
+
+/* Weights that start equal learn as in PyTorch, each by itself, also if the model stores them once. */
+START_TEST(merged)
+{
+    merged_notes notes = {.count = 0};
+    const xcc_options compile = {.size = sizeof compile,
+                                 .train = "sgd:lr=0.1",
+                                 .diagnostics = {keep_merged, &notes},
+                                 .training.train_batch_normalization = true};
+    const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .training_form = true};
+    xct_trainer *a = make(separate_model, &options);
+    ck_assert_uint_eq(notes.count, 0);
+    xct_trainer *b = make(merged_model, &options);
+    ck_assert_uint_eq(notes.count, 1);
+    ck_assert_str_eq(notes.text,
+                     "2 weights were stored once with others of equal elements, and learn by themselves now: 'm', 'v'");
+    write_data();
+    const xct_fit_options how = {.size = sizeof how, .epochs = 2, .batch = 8};
+    fit(a, &how, XCVM_OK, "");
+    fit(b, &how, XCVM_OK, "");
+    static const char *const names[] = {"w1", "w2", "s", "o", "m", "v"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const xcvm_value *of_a = parameter(a, names[i]), *of_b = parameter(b, names[i]);
+        ck_assert_msg(of_a != NULL && of_b != NULL, "%s", names[i]);
+        check_floats(of_b, xcvm_value_data(of_a), xcvm_value_count(of_a), 0);
+    }
+    /* The exported model has them as initializers. */
+    test_bytes model = {NULL, 0, 0};
+    ck_assert_int_eq(xct_trainer_export(b, (xcvm_sink){test_bytes_sink, &model}, NULL), XCVM_OK);
+    xct_trainer_destroy(a);
+    ck_assert_int_eq(xct_trainer_create(model.at, model.length, &options, &a, NULL), XCVM_OK);
+    ck_assert_uint_eq(notes.count, 1);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_floats(parameter(a, names[i]), xcvm_value_data(parameter(b, names[i])),
+                     xcvm_value_count(parameter(b, names[i])), 0);
+    xct_trainer_destroy(a);
+    xct_trainer_destroy(b);
+    test_bytes_free(&model);
+}
+END_TEST
+
+/* These have one initializer on purpose, or no other reader. */
+START_TEST(shared)
+{
+    static const char *const texts[] = {
+        "init w f32[2x2] 1 2 3 4\nv = Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
+        "init w f32[2x2] 1 1 1 1\nv = Identity(w)\ny = MatMul(x, v)\n",
+        "input w f32[2x2]\ninit w f32[2x2] 1 1 1 1\nv = Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
+        "init w f32[2x2] 1 1 1 1\nv = Neg(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
+        "init w f32[2x2] 1 1 1 1\ninit i i64[2] 1 1\nj = Identity(i)\nk = Add(i, j)\ns = Reshape(x, k)\n"
+        "y = MatMul(s, w)\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[600];
+        (void)snprintf(text, sizeof text, "ir 8\nopset 13\ninput x f32[2x2]\noutput y\n%s", texts[i]);
+        test_bytes model = onnx_from_text(text);
+        xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
+        xcc_merged found;
+        ck_assert_int_eq(xcc_merged_weights_find(model.at, model.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_msg(found.count == 0, "%s: %s", texts[i], found.names);
+        xcvm_arena_release(&arena);
+        test_bytes_free(&model);
+    }
+}
+END_TEST
+
+/* Bytes that are cut off, and memory that ends anywhere. */
+START_TEST(merged_refused)
+{
+    test_bytes model = onnx_from_text(merged_model);
+    for (size_t length = 0; length < model.length; length++) {
+        xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
+        xcc_merged found;
+        xcvm_error error = {.message = ""};
+        /* A block of its own, so that the sanitizer sees a read beyond it. */
+        uint8_t *cut = malloc(length + 1);
+        ck_assert_ptr_nonnull(cut);
+        memcpy(cut, model.at, length);
+        const xcvm_status status = xcc_merged_weights_find(cut, length, &arena, &found, &error);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_INVALID_MODEL, "%zu: %s", length, error.message);
+        xcvm_arena_release(&arena);
+        free(cut);
+    }
+    xcvm_status status = XCVM_OUT_OF_MEMORY;
+    for (size_t fail_at = 1; status != XCVM_OK; fail_at++) {
+        test_allocator a;
+        xcc_merged found;
+        xcvm_error error = {.message = ""};
+        test_allocator_start(&a, fail_at);
+        xcvm_arena arena = {.allocator = &a.allocator};
+        status = xcc_merged_weights_find(model.at, model.length, &arena, &found, &error);
+        ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "%s", error.message);
+        xcvm_arena_release(&arena);
+        ck_assert_uint_eq(a.live, 0);
+        ck_assert_uint_lt(fail_at, 1000);
+    }
+    test_bytes_free(&model);
+}
+END_TEST
+
 /* ---- The end ---- */
 
 START_TEST(exported)
@@ -429,6 +552,9 @@ Suite *suite_train_weights(void)
     tcase_add_test(tests, drawn);
     tcase_add_test(tests, drawn_within_limit);
     tcase_add_test(tests, repeated_members);
+    tcase_add_test(tests, merged);
+    tcase_add_test(tests, shared);
+    tcase_add_test(tests, merged_refused);
     tcase_add_test(tests, exported);
     tcase_add_loop_test(tests, exported_form, 0, 2);
     tcase_add_test(tests, long_names);

@@ -290,7 +290,7 @@ static xcvm_status bind(xct_dataset *set, const xct_feed *feed, size_t input, co
     const xcvm_type *type = &parameter->type;
     XCVM_CHECK(error, type->kind == XCVM_KIND_TENSOR && type->rank >= 1 && type->dtype != XCVM_STRING, UNSUPPORTED,
                "input \"%s\" cannot be fed from data: it is no tensor of numbers with an axis for examples. Make it a "
-               "constant of the model, or quantize without data",
+               "constant of the model. xcvm quantize also works without data",
                parameter->name);
     XCVM_CHECK(error, scale == 0 || xcvm_dtype_is_float(type->dtype), INVALID_ARGUMENT,
                "input \"%s\" is of %s, whose numbers cannot be multiplied by a factor. Omit the factor",
