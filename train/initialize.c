@@ -344,8 +344,8 @@ static void report_merged(const xct_trainer *t, const xcc_merged *merged)
     if (merged->count > 3)
         (void)snprintf(more, sizeof more, " and %zu more", merged->count - 3);
     const bool one = merged->count == 1;
-    (void)snprintf(text, sizeof text, "%zu %s stored once with %s of equal elements, and %s now: %s%s", merged->count,
-                   one ? "weight was" : "weights were", one ? "another" : "others",
+    (void)snprintf(text, sizeof text, "%zu %s stored once with %s, and %s now: %s%s", merged->count,
+                   one ? "weight was" : "weights were", one ? "an equal one" : "equal ones",
                    one ? "learns by itself" : "learn by themselves", merged->names, more);
     d->call(d->user, XCC_DIAGNOSTIC_WEIGHTS, text);
 }

@@ -119,8 +119,8 @@ xcvm_status xct_measure_join(const xct_trainer *t, xct_measure *measure, xcvm_er
 /* After a run with a loss that is not finite: fails with the first instruction whose result was not finite. */
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
 
-/* Makes initial weights that the model stores once initializers of their own, by a copy of the model in t->separated. A
- * note names them. Not if the model has external weights. */
+/* Makes weights that the model stores once with equal ones initializers of their own, by a copy of the model in
+ * t->separated. A note names them. Not if the model has external weights. */
 xcvm_status xct_separate_weights(xct_trainer *t, xcvm_error *error);
 /* Writes the model with initialized weights, or weights from a file, to t->changed. */
 xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error);

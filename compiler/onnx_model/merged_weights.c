@@ -6,16 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, NODE_OUTPUT = 2, INFO_NAME = 1 };
-enum { TENSOR_FLOATS = 4, TENSOR_DOUBLES = 10 };
-
-/* Weights of normalizations and biases, which start as ones and zeros, have no more bytes. */
-enum { MOST_BYTES = 1 << 20 };
+enum { GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, NODE_OUTPUT = 2, NODE_DOMAIN = 7, INFO_NAME = 1 };
 
 typedef struct initializer {
-    xcvm_wire tensor;
+    xcvm_wire tensor, input; /* the input of its name, as models before IR version 4 have; empty: none */
     size_t readers;
-    bool uniform, input; /* has equal elements; its name is that of an input, too */
+    bool learns; /* its type is trained */
 } initializer;
 
 typedef struct search {
@@ -68,28 +64,15 @@ static xcvm_status field_of(const search *s, xcvm_wire message, uint32_t number,
 
 /* ---- Reading ---- */
 
-static bool is_uniform(xcvm_wire elements, size_t size)
-{
-    const size_t bytes = length_of(elements);
-    return bytes >= size && bytes <= MOST_BYTES && bytes % size == 0 &&
-           memcmp(elements.at, elements.at + size, bytes - size) == 0;
-}
-
 static xcvm_status read_initializer(search *s, xcvm_wire tensor)
 {
-    xcvm_wire name, elements;
+    xcvm_wire name;
     XCVM_TRY(field_of(s, tensor, XCC_TENSOR_NAME, &name));
     initializer *i = initializer_of(s, name);
     if (i == NULL)
         return XCVM_OK;
     i->tensor = tensor;
-    const xcvm_dtype dtype = s->weights[i - s->initializers].dtype;
-    if (!xcvm_dtype_is_float(dtype) || xcvm_dtype_size(dtype) < 2)
-        return XCVM_OK;
-    XCVM_TRY(field_of(s, tensor, XCC_TENSOR_RAW_DATA, &elements));
-    if (length_of(elements) == 0 && (dtype == XCVM_F32 || dtype == XCVM_F64))
-        XCVM_TRY(field_of(s, tensor, dtype == XCVM_F32 ? TENSOR_FLOATS : TENSOR_DOUBLES, &elements));
-    i->uniform = is_uniform(elements, xcvm_dtype_size(dtype));
+    i->learns = xcvm_dtype_is_float(s->weights[i - s->initializers].dtype);
     return XCVM_OK;
 }
 
@@ -109,7 +92,7 @@ static xcvm_status read_input(search *s, xcvm_wire info)
     XCVM_TRY(field_of(s, info, INFO_NAME, &name));
     initializer *i = initializer_of(s, name);
     if (i != NULL)
-        i->input = true;
+        i->input = info;
     return XCVM_OK;
 }
 
@@ -156,53 +139,69 @@ static void name_separated(xcc_merged *merged, xcvm_wire name)
                              merged->length > 0 ? ", " : "", (int)shown, (const char *)name.at);
 }
 
-/* The tensor under another name, as an initializer of the graph. */
-static xcvm_status separate(search *s, xcvm_wire tensor, xcvm_wire name, xcc_edit *edit)
+/* Appends a message with another name, as a field of the graph. */
+static xcvm_status put_renamed(const search *s, uint8_t **to, uint32_t number, xcvm_wire message, uint32_t name_number,
+                               xcvm_wire name)
 {
     enum { HEAD = 1 + XCVM_VARINT_SIZE };
-    uint8_t *bytes = xcvm_arena_allocate(s->arena, length_of(tensor) + length_of(name) + 2 * HEAD);
-    XCVM_CHECK(s->error, bytes != NULL, OUT_OF_MEMORY, "no memory for a weight that the model stores with others");
-    uint8_t *const content = bytes + HEAD, *at = content;
-    for (xcvm_wire rest = tensor;;) {
-        const uint8_t *start = rest.at;
+    uint8_t head[HEAD] = {(uint8_t)(number << 3 | XCVM_WIRE_BYTES)};
+    uint8_t *const content = *to + HEAD, *at = content;
+    for (;;) {
+        const uint8_t *start = message.at;
         xcvm_wire_field field;
         bool more;
-        XCVM_TRY(xcc_wire_next(&rest, &field, &more, s->error));
+        XCVM_TRY(xcc_wire_next(&message, &field, &more, s->error));
         if (!more)
             break;
-        if (field.number == XCC_TENSOR_NAME)
+        if (field.number == name_number)
             continue;
-        memcpy(at, start, (size_t)(rest.at - start));
-        at += rest.at - start;
+        memcpy(at, start, (size_t)(message.at - start));
+        at += message.at - start;
     }
-    *at++ = XCC_TENSOR_NAME << 3 | XCVM_WIRE_BYTES;
+    *at++ = (uint8_t)(name_number << 3 | XCVM_WIRE_BYTES);
     at += xcvm_varint_put(at, length_of(name));
     memcpy(at, name.at, length_of(name));
     at += length_of(name);
-    uint8_t head[HEAD] = {XCC_GRAPH_INITIALIZER << 3 | XCVM_WIRE_BYTES};
-    const size_t size = 1 + xcvm_varint_put(head + 1, (uint64_t)(at - content));
-    memcpy(content - size, head, size);
-    *edit = (xcc_edit){content - size, (size_t)(at - content) + size};
+    const size_t bytes = (size_t)(at - content), size = 1 + xcvm_varint_put(head + 1, bytes);
+    memcpy(*to, head, size);
+    memmove(*to + size, content, bytes);
+    *to += size + bytes;
+    return XCVM_OK;
+}
+
+/* The initializer under another name, and the input if there is one. */
+static xcvm_status separate(search *s, const initializer *i, xcvm_wire name, xcc_edit *edit)
+{
+    enum { HEADS = 2 * (1 + XCVM_VARINT_SIZE) };
+    uint8_t *bytes =
+        xcvm_arena_allocate(s->arena, length_of(i->tensor) + length_of(i->input) + 2 * (length_of(name) + HEADS));
+    uint8_t *at = bytes;
+    XCVM_CHECK(s->error, bytes != NULL, OUT_OF_MEMORY, "no memory for a weight that the model stores with others");
+    XCVM_TRY(put_renamed(s, &at, XCC_GRAPH_INITIALIZER, i->tensor, XCC_TENSOR_NAME, name));
+    if (length_of(i->input) > 0)
+        XCVM_TRY(put_renamed(s, &at, GRAPH_INPUT, i->input, INFO_NAME, name));
+    *edit = (xcc_edit){bytes, (size_t)(at - bytes)};
     name_separated(s->merged, name);
     return XCVM_OK;
 }
 
 static xcvm_status visit_node(search *s, const xcvm_wire_field *field)
 {
-    xcvm_wire op, from, to;
+    xcvm_wire op, domain, from, to;
     if (field->number != XCC_GRAPH_NODE)
         return XCVM_OK;
     xcc_edit *edit = (xcc_edit *)(uintptr_t)&s->merged->edits.nodes[s->merged->edits.node_count++];
     XCVM_TRY(field_of(s, field->inside, XCC_NODE_OP_TYPE, &op));
-    if (!xcc_wire_is(&op, "Identity"))
+    XCVM_TRY(field_of(s, field->inside, NODE_DOMAIN, &domain));
+    if (!xcc_wire_is(&op, "Identity") || (length_of(domain) > 0 && !xcc_wire_is(&domain, "ai.onnx")))
         return XCVM_OK;
     XCVM_TRY(field_of(s, field->inside, XCC_NODE_INPUT, &from));
     XCVM_TRY(field_of(s, field->inside, NODE_OUTPUT, &to));
     initializer *i = initializer_of(s, from);
-    if (i == NULL || !i->uniform || i->input || i->readers < 2 || length_of(to) == 0)
+    if (i == NULL || !i->learns || i->readers < 2 || length_of(to) == 0)
         return XCVM_OK;
     i->readers--;
-    return separate(s, i->tensor, to, edit);
+    return separate(s, i, to, edit);
 }
 
 static xcvm_status visit_graph(search *s, const xcvm_wire_field *field)

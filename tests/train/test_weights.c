@@ -195,7 +195,11 @@ END_TEST
     "h = MatMul(x, w1)\nn = BatchNormalization(h, s, o, m, v)\nr = Tanh(n)\np = MatMul(r, w2)\n"                       \
     "d = Sub(p, y)\nq = Mul(d, d)\nloss = ReduceMean(q) keepdims=0\n"
 static const char separate_model[] = NORMAL_HEAD "init m f32[4] 0 0 0 0\ninit v f32[4] 1 1 1 1\n" NORMAL_BODY;
-static const char merged_model[] = NORMAL_HEAD "m = Identity(o)\nv = Identity(s)\n" NORMAL_BODY;
+static const char *const merged_models[] = {
+    NORMAL_HEAD "m = Identity(o)\nv = Identity(s)\n" NORMAL_BODY,
+    /* With initializers as inputs. */
+    NORMAL_HEAD "input s f32[4]\ninput o f32[4]\nm = Identity(o)\nv = Identity(s)\n" NORMAL_BODY,
+};
 
 typedef struct merged_notes {
     size_t count;
@@ -221,10 +225,9 @@ START_TEST(merged)
     const xct_trainer_options options = {.size = sizeof options, .compile = &compile, .training_form = true};
     xct_trainer *a = make(separate_model, &options);
     ck_assert_uint_eq(notes.count, 0);
-    xct_trainer *b = make(merged_model, &options);
+    xct_trainer *b = make(merged_models[_i], &options);
     ck_assert_uint_eq(notes.count, 1);
-    ck_assert_str_eq(notes.text,
-                     "2 weights were stored once with others of equal elements, and learn by themselves now: 'm', 'v'");
+    ck_assert_str_eq(notes.text, "2 weights were stored once with equal ones, and learn by themselves now: 'm', 'v'");
     write_data();
     const xct_fit_options how = {.size = sizeof how, .epochs = 2, .batch = 8};
     fit(a, &how, XCVM_OK, "");
@@ -250,15 +253,15 @@ START_TEST(merged)
 }
 END_TEST
 
-/* These have one initializer on purpose, or no other reader. */
+/* These have one name, no other reader, no numbers that learn, or an Identity that is a function of the model. */
 START_TEST(shared)
 {
     static const char *const texts[] = {
-        "init w f32[2x2] 1 2 3 4\nv = Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
+        "init w f32[2x2] 1 1 1 1\nh = MatMul(x, w)\ny = MatMul(h, w)\n",
         "init w f32[2x2] 1 1 1 1\nv = Identity(w)\ny = MatMul(x, v)\n",
-        "input w f32[2x2]\ninit w f32[2x2] 1 1 1 1\nv = Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
         "init w f32[2x2] 1 1 1 1\nv = Neg(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
         "init i i64[2] 1 1\nj = Identity(i)\nk = Add(i, j)\nx2 = Reshape(x, k)\ny = MatMul(x2, x)\n",
+        "opset my 1\ninit w f32[2x2] 1 1 1 1\nv = my::Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char text[600];
@@ -274,10 +277,43 @@ START_TEST(shared)
 }
 END_TEST
 
+/* Copied layers, of any elements and float type. */
+START_TEST(copied)
+{
+    static const struct {
+        const char *text, *expected;
+    } rows[] = {
+        {"init w f32[2x2] 1 2 3 4\nv = Identity(w)\nh = MatMul(x, w)\ny = MatMul(h, v)\n", "y f32[2x2] 37 54 96 140\n"},
+        {"init w f16[2x2] 1 2 3 4\nv = Identity(w)\na = Add(w, v)\nb = Cast(a) to=f32\ny = MatMul(x, b)\n",
+         "y f32[2x2] 14 20 36 52\n"},
+        {"init w f32[2x2] 1 2 3 4\nv = Identity(w)\nu = Identity(w)\nh = MatMul(u, v)\ny = MatMul(x, h)\n",
+         "y f32[2x2] 37 54 96 140\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[600];
+        (void)snprintf(text, sizeof text, "ir 8\nopset 13\ninput x f32[2x2]\noutput y\n%s", rows[i].text);
+        test_bytes model = onnx_from_text(text), changed = {NULL, 0, 0};
+        xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
+        xcc_merged found;
+        ck_assert_int_eq(xcc_merged_weights_find(model.at, model.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_msg(found.count == 1, "%s: %s", text, found.names);
+        const xcc_replacement how = {.edits = &found.edits};
+        const xcvm_sink sink = {test_bytes_sink, &changed};
+        ck_assert_int_eq(xcc_weights_replace(model.at, model.length, &how, sink, NULL), XCVM_OK);
+        ck_assert_int_eq(xcc_merged_weights_find(changed.at, changed.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_uint_eq(found.count, 0);
+        onnx_expect_model(&changed, NULL, text, "x f32[2x2] 1 2 3 5\n", rows[i].expected);
+        xcvm_arena_release(&arena);
+        test_bytes_free(&changed);
+        test_bytes_free(&model);
+    }
+}
+END_TEST
+
 /* Bytes that are cut off, and memory that ends anywhere. */
 START_TEST(merged_refused)
 {
-    test_bytes model = onnx_from_text(merged_model);
+    test_bytes model = onnx_from_text(merged_models[1]);
     for (size_t length = 0; length < model.length; length++) {
         xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
         xcc_merged found;
@@ -551,8 +587,9 @@ Suite *suite_train_weights(void)
     tcase_add_test(tests, drawn);
     tcase_add_test(tests, drawn_within_limit);
     tcase_add_test(tests, repeated_members);
-    tcase_add_test(tests, merged);
+    tcase_add_loop_test(tests, merged, 0, sizeof merged_models / sizeof *merged_models);
     tcase_add_test(tests, shared);
+    tcase_add_test(tests, copied);
     tcase_add_test(tests, merged_refused);
     tcase_add_test(tests, exported);
     tcase_add_loop_test(tests, exported_form, 0, 2);
