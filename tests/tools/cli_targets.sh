@@ -177,7 +177,7 @@ mkfifo pipe
 exec 3<>pipe
 run "${keeps[@]}" --curve pipe
 code 0
-read -r line <&3
+read -r -t 60 line <&3
 check grep -q '^<svg' <<<"$line"
 exec 3>&-
 check test -p pipe
@@ -208,6 +208,11 @@ err_has 'one.npz is also the file of expected u'
 run run two.bin -i x=2x3xf32=1 -i y=2xi64=1 -o u=@two.bin
 code 2
 err_has 'two.bin is also the file of the program'
+cp two.bin program
+run run program -i x=2x3xf32=1 -i y=2xi64=1 --save-state ./program
+code 2
+err_has '--save-state: ./program is also the file of the program'
+check cmp two.bin program
 check cmp one.npz kept.npz
 
 # ---- Signals and limits ----

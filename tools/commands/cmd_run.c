@@ -147,17 +147,22 @@ static xcvm_status check_targets(const struct running *running, xcvm_error *erro
     return XCVM_OK;
 }
 
-/* An output must not overwrite a file that is read: `path`, which may be NULL, of `what` and `name`. */
-static xcvm_status check_reading(const struct bindings *outputs, const char *path, const char *what, const char *name,
+/* No output overwrites a file that is read: `path`, which may be NULL, of `what` and `name`. */
+static xcvm_status check_reading(const struct running *running, const char *path, const char *what, const char *name,
                                  xcvm_error *error)
 {
-    for (size_t i = 0; i < outputs->count; i++) {
-        const struct binding *output = &outputs->items[i];
+    for (size_t i = 0; i < running->outputs.count; i++) {
+        const struct binding *output = &running->outputs.items[i];
         if (output->spec.form == SPEC_FILE && file_is_one_target(path, output->spec.path))
             return error_set(error, XCVM_INVALID_ARGUMENT,
                              "--output: %.200s is also the file of %s%.80s; output \"%.80s\" needs a file of its own",
                              output->spec.path, what, name, output->name);
     }
+    /* States may go back where they came from. */
+    if (path != running->flags->state && file_is_one_target(path, running->flags->save_state))
+        return error_set(error, XCVM_INVALID_ARGUMENT,
+                         "--save-state: %.200s is also the file of %s%.80s; states need a file of their own",
+                         running->flags->save_state, what, name);
     return XCVM_OK;
 }
 
@@ -166,7 +171,7 @@ static xcvm_status check_all_readings(const struct running *running, const struc
 {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].spec.form == SPEC_FILE)
-            TRY(check_reading(&running->outputs, list->items[i].spec.path, what, list->items[i].name, error));
+            TRY(check_reading(running, list->items[i].spec.path, what, list->items[i].name, error));
     return XCVM_OK;
 }
 
@@ -174,8 +179,8 @@ static xcvm_status check_readings(const struct running *running, xcvm_error *err
 {
     const struct run_flags *flags = running->flags;
     struct bindings inputs = {0};
-    TRY(check_reading(&running->outputs, running->path, "the program", "", error));
-    TRY(check_reading(&running->outputs, flags->state, "--state", "", error));
+    TRY(check_reading(running, running->path, "the program", "", error));
+    TRY(check_reading(running, flags->state, "--state", "", error));
     TRY(check_all_readings(running, &running->expects, "expected ", error));
     TRY(bindings_parse(&flags->input.inputs, running->program.handle, BIND_INPUT, &inputs, error));
     const xcvm_status status = check_all_readings(running, &inputs, "input ", error);
