@@ -552,7 +552,6 @@ def keypoints_fit(a, b):
 
 
 AGREEMENT, MEAN_ERROR = "--min-agreement 0.99", "--max-mean-error 0.002"
-SMALLER_ERROR, SMALLEST_ERROR = "--max-mean-error 0.0002", "--max-mean-error 0.0001"
 
 
 class Case:
@@ -594,9 +593,9 @@ CASES = [
     Case("nsfw_mobilenet_v2_mid", "class", nsfw("mobilenet_v2_mid"), picture_crops(224, 100, 120, unit), same(top)),
     Case("nsfw_inception_v3", "class", nsfw("inception_v3"), picture_crops(299, 60, 60, unit), same(top)),
     Case("mlsd_320_tiny", "lines found", npm(f"{MLSD}/mlsd_320x320_tiny.onnx"), line_pictures(320), detections(segments, segments_fit), judged=30, bound=MEAN_ERROR),
-    Case("mlsd_512_tiny", "lines found", npm(f"{MLSD}/mlsd_512x512_tiny.onnx"), line_pictures(512), detections(segments, segments_fit), judged=30, bound=SMALLER_ERROR),
+    Case("mlsd_512_tiny", "lines found", npm(f"{MLSD}/mlsd_512x512_tiny.onnx"), line_pictures(512), detections(segments, segments_fit), judged=30, bound="--max-mean-error 0.0002"),
     Case("mlsd_320_large", "lines found", npm(f"{MLSD}/mlsd_320x320_large.onnx"), line_pictures(320), detections(segments, segments_fit), judged=30, bound=MEAN_ERROR),
-    Case("mlsd_512_large", "lines found", npm(f"{MLSD}/mlsd_512x512_large.onnx"), line_pictures(512), detections(segments, segments_fit), judged=30, bound=SMALLEST_ERROR),
+    Case("mlsd_512_large", "lines found", npm(f"{MLSD}/mlsd_512x512_large.onnx"), line_pictures(512), detections(segments, segments_fit), judged=30, bound="--max-mean-error 0.0001"),
     Case("ppocr_direction", "upside down or not", npm(f"{OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx"), lines_of_text((2, 5), 48, 192, True, 150), same(top),
          label=lambda _: top, short=True),
     Case("ppocr_recognition", "text", npm(f"{OCR}/ch_PP-OCRv4_rec_infer.onnx"), lines_of_text((1, 4), 48, 320, False, 150), None, label=read_text),
