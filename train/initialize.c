@@ -322,49 +322,50 @@ static const xcvm_value *new_value(void *user, const char *name, size_t length)
     return item != NULL ? item : xcc_external_weights_find(v->external, name, length);
 }
 
-/* The trainer's model becomes the changed one, in `bytes`. */
-static xcvm_status write_model(xct_trainer *t, const xcc_replacement *how, xcvm_bytes *bytes, xcvm_error *error)
+/* Names the limit if memory ran out for the model. */
+static xcvm_status name_limit(const xct_trainer *t, xcvm_status status, xcvm_error *error)
 {
-    const xcvm_status status =
-        xcc_weights_replace(t->model, t->model_count, how, (xcvm_sink){xcvm_bytes_sink, bytes}, error);
-    XCVM_CHECK(error, !bytes->failed, OUT_OF_MEMORY, "no memory for the model with other weights");
-    XCVM_TRY(status);
-    t->model = bytes->at;
-    t->model_count = bytes->count;
-    t->path = NULL;
-    return XCVM_OK;
+    if (status == XCVM_OUT_OF_MEMORY && t->initial.refused != 0)
+        return xcvm_error_set(error, status,
+                              "initial weights: %zu bytes more than %zu would go past the memory limit of %zu",
+                              t->initial.refused, t->initial.held, t->initial.limit);
+    return status;
 }
 
-static void report_merged(const xct_trainer *t, const xcc_merged *merged)
+/* The trainer's model becomes a changed one. */
+static xcvm_status write_model(xct_trainer *t, const xcc_replacement *how, xcvm_error *error)
 {
-    const xcc_diagnostics *d = &t->compile.diagnostics;
-    char text[sizeof merged->names + 200], more[40] = "";
-    if (d->call == NULL)
-        return;
-    if (merged->count > 3)
-        (void)snprintf(more, sizeof more, " and %zu more", merged->count - 3);
-    const bool one = merged->count == 1;
-    (void)snprintf(text, sizeof text, "%zu %s stored once with %s, and %s now: %s%s", merged->count,
-                   one ? "weight was" : "weights were", one ? "an equal one" : "equal ones",
-                   one ? "learns by itself" : "learn by themselves", merged->names, more);
-    d->call(d->user, XCC_DIAGNOSTIC_WEIGHTS, text);
+    xcvm_bytes changed = {.allocator = t->changed.allocator};
+    xcvm_status status =
+        xcc_weights_replace(t->model, t->model_count, how, (xcvm_sink){xcvm_bytes_sink, &changed}, error);
+    if (changed.failed)
+        status = xcvm_error_set(error, XCVM_OUT_OF_MEMORY, "no memory for the model with other weights");
+    if (status != XCVM_OK) {
+        xcvm_bytes_release(&changed);
+        return status;
+    }
+    xcvm_bytes_release(&t->changed);
+    t->changed = changed;
+    t->model = changed.at;
+    t->model_count = changed.count;
+    t->path = NULL;
+    return XCVM_OK;
 }
 
 xcvm_status xct_separate_weights(xct_trainer *t, xcvm_error *error)
 {
     xcvm_arena arena = {.allocator = &t->initial.allocator};
-    xcc_merged merged;
+    xcc_model_edits edits;
     if (t->external != NULL)
         return XCVM_OK;
-    xcvm_status status = xcc_merged_weights_find(t->model, t->model_count, &arena, &merged, error);
-    if (status == XCVM_OK && merged.count > 0) {
-        const xcc_replacement how = {.edits = &merged.edits};
-        status = write_model(t, &how, &t->separated, error);
-    }
-    if (status == XCVM_OK && merged.count > 0)
-        report_merged(t, &merged);
+    xcvm_status status = xcc_merged_weights_edits(t->model, t->model_count, &arena, &edits, error);
+    if (status == XCVM_OK && edits.names.count > 0)
+        status = write_model(t, &(xcc_replacement){.edits = &edits}, error);
+    if (status == XCVM_OK)
+        xcc_node_names_note(&edits.names, &t->compile, XCC_DIAGNOSTIC_WEIGHTS,
+                            "separated from equal weights that the model stores once");
     xcvm_arena_release(&arena);
-    return status;
+    return name_limit(t, status, error);
 }
 
 xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error)
@@ -389,11 +390,8 @@ xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error)
     if (status == XCVM_OK && t->options.weights != NULL)
         status = read_all(t, &v, error);
     if (status == XCVM_OK)
-        status = write_model(t, &(xcc_replacement){.find = new_value, .find_user = &v}, &t->changed, error);
-    if (status == XCVM_OUT_OF_MEMORY && t->initial.refused != 0)
-        (void)xcvm_error_set(error, status,
-                             "initial weights: %zu bytes more than %zu would go past the memory limit of %zu",
-                             t->initial.refused, t->initial.held, t->initial.limit);
+        status = write_model(t, &(xcc_replacement){.find = new_value, .find_user = &v}, error);
+    status = name_limit(t, status, error);
     for (size_t i = 0; v.items != NULL && i < v.count; i++)
         xcvm_value_release(v.items[i]);
     xcvm_arena_release(&arena);

@@ -223,7 +223,7 @@ static xcvm_status create(const char *path, const void *model, size_t count, con
     xcvm_status status = xcvm_options_read(&t->compile, sizeof t->compile, options.compile, error);
     t->compile.size = sizeof t->compile;
     xcvm_budget_begin(&t->initial, t->allocator, t->compile.limits.memory_bytes);
-    t->separated.allocator = t->changed.allocator = &t->initial.allocator;
+    t->changed.allocator = &t->initial.allocator;
     if (status == XCVM_OK && path != NULL) {
         t->path = xcvm_arena_string(&t->arena, path, strlen(path));
         status = t->path != NULL ? xct_mapping_open(&t->file, path, error)
@@ -275,7 +275,6 @@ void xct_trainer_destroy(xct_trainer *t)
     xcvm_value_release(t->rate_value);
     xcvm_value_release(t->apply_value);
     xcvm_bytes_release(&t->changed);
-    xcvm_bytes_release(&t->separated);
     xcc_external_weights_close(t->external);
     xct_mapping_close(&t->file);
     xcvm_arena arena = t->arena;

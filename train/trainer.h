@@ -53,9 +53,8 @@ struct xct_trainer {
     xcc_options compile;
     const char *path; /* path of the model to compile; NULL: compile `model` */
     xct_mapping file;
-    xcvm_budget initial;  /* memory of initial weights and of the model with them */
-    xcvm_bytes separated; /* the model whose merged weights are initializers of their own */
-    xcvm_bytes changed;   /* the model with other weights */
+    xcvm_budget initial; /* memory of initial weights and of the model with them */
+    xcvm_bytes changed;  /* the model with other weights */
     const void *model;
     size_t model_count;
     xcc_model_edits edits;                             /* edits for the inference form */
@@ -119,8 +118,8 @@ xcvm_status xct_measure_join(const xct_trainer *t, xct_measure *measure, xcvm_er
 /* After a run with a loss that is not finite: fails with the first instruction whose result was not finite. */
 xcvm_status xct_find_not_finite(xct_trainer *t, xct_engine *engine, xcvm_error *error);
 
-/* Makes weights that the model stores once with equal ones initializers of their own, by a copy of the model in
- * t->separated. A note names them. Not if the model has external weights. */
+/* Makes weights that the model stores once initializers of their own, in t->changed (xcc_merged_weights_edits). A note
+ * names them. A model with external weights stays as it is. */
 xcvm_status xct_separate_weights(xct_trainer *t, xcvm_error *error);
 /* Writes the model with initialized weights, or weights from a file, to t->changed. */
 xcvm_status xct_initialize(xct_trainer *t, xcvm_error *error);

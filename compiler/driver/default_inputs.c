@@ -3,39 +3,15 @@
 #include "proto/recognize.h"
 
 /* Numbers of fields in onnx.proto. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_GRAPH = 7,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_SPARSE_INITIALIZER = 15,
-    INPUT_NAME = 1,
-    SPARSE_VALUES = 1
-};
-
-/* The first field of bytes with that number; no bytes if there is none. */
-static xcvm_status find_bytes(xcc_module *m, xcvm_wire message, uint32_t number, xcvm_wire *found)
-{
-    *found = (xcvm_wire){NULL, NULL};
-    for (;;) {
-        xcvm_wire_field field;
-        bool more;
-        XCVM_TRY(xcc_wire_next(&message, &field, &more, m->error));
-        if (!more)
-            return XCVM_OK;
-        if (field.number == number && field.type == XCVM_WIRE_BYTES) {
-            *found = field.inside;
-            return XCVM_OK;
-        }
-    }
-}
+enum { MODEL_IR_VERSION = 1, GRAPH_SPARSE_INITIALIZER = 15, SPARSE_VALUES = 1 };
 
 static xcvm_status name_of(xcc_module *m, const xcvm_wire_field *field, const char **name)
 {
     xcvm_wire message = field->inside, text;
     if (field->number == GRAPH_SPARSE_INITIALIZER)
-        XCVM_TRY(find_bytes(m, message, SPARSE_VALUES, &message));
-    XCVM_TRY(find_bytes(m, message, field->number == GRAPH_INPUT ? INPUT_NAME : XCC_TENSOR_NAME, &text));
+        XCVM_TRY(xcc_wire_find(message, SPARSE_VALUES, &message, m->error));
+    XCVM_TRY(
+        xcc_wire_find(message, field->number == XCC_GRAPH_INPUT ? XCC_INFO_NAME : XCC_TENSOR_NAME, &text, m->error));
     *name = xcc_string(m, text.at != NULL ? (const char *)text.at : "", (size_t)(text.end - text.at));
     return *name != NULL ? XCVM_OK : XCVM_OUT_OF_MEMORY;
 }
@@ -50,8 +26,8 @@ static xcvm_status visit_graph(xcc_module *m, xcvm_wire graph, xcc_table *initia
         XCVM_TRY(xcc_wire_next(&graph, &field, &more, m->error));
         if (!more)
             return XCVM_OK;
-        const bool input = field.number == GRAPH_INPUT;
-        const bool initializer = field.number == GRAPH_INITIALIZER || field.number == GRAPH_SPARSE_INITIALIZER;
+        const bool input = field.number == XCC_GRAPH_INPUT;
+        const bool initializer = field.number == XCC_GRAPH_INITIALIZER || field.number == GRAPH_SPARSE_INITIALIZER;
         if (field.type != XCVM_WIRE_BYTES || (visit.call != NULL ? !input : !initializer))
             continue;
         XCVM_TRY(xcc_poll(m));
@@ -75,7 +51,7 @@ static xcvm_status visit_model(xcc_module *m, const void *bytes, size_t count, x
             break;
         if (field.number == MODEL_IR_VERSION && field.type == XCVM_WIRE_VARINT)
             version = field.value;
-        else if (field.number == MODEL_GRAPH && field.type == XCVM_WIRE_BYTES)
+        else if (field.number == XCC_MODEL_GRAPH && field.type == XCVM_WIRE_BYTES)
             graph = field.inside;
     }
     XCVM_CHECK(m->error, graph.at != NULL, INVALID_MODEL, "the model has no graph");

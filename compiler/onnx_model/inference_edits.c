@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_GRAPH = 7, MODEL_OPSETS = 8, MODEL_FUNCTIONS = 25 };
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_OUTPUT = 12 };
-
 /* Initializers of more bytes are no truth value. */
 enum { FLAG_BYTES = 512 };
 
@@ -50,11 +47,11 @@ static xcvm_status read_graph(xcc_module *m, xcvm_wire graph, parts *p)
         XCVM_TRY(xcc_poll(m));
         if (field.type != XCVM_WIRE_BYTES)
             continue;
-        if (field.number == GRAPH_NODE)
+        if (field.number == XCC_GRAPH_NODE)
             XCVM_TRY(unpack(m, &onnx__node_proto__descriptor, &field.inside, &p->nodes));
-        else if (field.number == GRAPH_OUTPUT)
+        else if (field.number == XCC_GRAPH_OUTPUT)
             XCVM_TRY(unpack(m, &onnx__value_info_proto__descriptor, &field.inside, &p->outputs));
-        else if (field.number == GRAPH_INITIALIZER && field.value < FLAG_BYTES)
+        else if (field.number == XCC_GRAPH_INITIALIZER && field.value < FLAG_BYTES)
             XCVM_TRY(unpack(m, &onnx__tensor_proto__descriptor, &field.inside, &p->initializers));
     }
 }
@@ -70,26 +67,16 @@ static xcvm_status read_model(xcc_module *m, const void *model, size_t count, pa
             return XCVM_OK;
         if (field.type != XCVM_WIRE_BYTES)
             continue;
-        if (field.number == MODEL_GRAPH)
+        if (field.number == XCC_MODEL_GRAPH)
             XCVM_TRY(read_graph(m, field.inside, p));
-        else if (field.number == MODEL_OPSETS)
+        else if (field.number == XCC_MODEL_OPSET)
             XCVM_TRY(unpack(m, &onnx__operator_set_id_proto__descriptor, &field.inside, &p->opsets));
-        else if (field.number == MODEL_FUNCTIONS)
+        else if (field.number == XCC_MODEL_FUNCTION)
             XCVM_TRY(unpack(m, &onnx__function_proto__descriptor, &field.inside, &p->functions));
     }
 }
 
 /* ---- Packing ---- */
-
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t count = 0;
-    do {
-        to[count++] = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        value >>= 7;
-    } while (value > 0);
-    return count;
-}
 
 /* Messages one after the other as fields of that number, in the arena. */
 static xcvm_status pack(xcvm_arena *arena, uint32_t number, ProtobufCMessage *const *list, size_t count, xcc_edit *edit,
@@ -104,8 +91,8 @@ static xcvm_status pack(xcvm_arena *arena, uint32_t number, ProtobufCMessage *co
     *edit = (xcc_edit){.bytes = to};
     for (size_t i = 0; i < count; i++) {
         bytes = protobuf_c_message_get_packed_size(list[i]);
-        to += put_varint(to, (uint64_t)number << 3 | XCVM_WIRE_BYTES);
-        to += put_varint(to, bytes);
+        to += xcvm_varint_put(to, (uint64_t)number << 3 | XCVM_WIRE_BYTES);
+        to += xcvm_varint_put(to, bytes);
         to += protobuf_c_message_pack(list[i], to);
     }
     edit->count = (size_t)(to - (const uint8_t *)edit->bytes);
@@ -156,11 +143,11 @@ static xcvm_status find_edits(xcc_module *m, const void *model, size_t count, xc
     XCVM_TRY(xcc_inference_form_rewrite(m, &message, XCC_USES_BATCH | XCC_USES_RANDOM, &form));
     for (size_t i = 0; i < p.nodes.count; i++)
         if (form.nodes[i].changed)
-            XCVM_TRY(pack(arena, GRAPH_NODE, (ProtobufCMessage *const *)(void *)g.node + form.nodes[i].first,
+            XCVM_TRY(pack(arena, XCC_GRAPH_NODE, (ProtobufCMessage *const *)(void *)g.node + form.nodes[i].first,
                           form.nodes[i].count, &nodes[i], m->error));
     for (size_t i = 0; i < p.functions.count; i++)
         if (form.functions[i])
-            XCVM_TRY(pack(arena, MODEL_FUNCTIONS, &p.functions.at[i], 1, &functions[i], m->error));
+            XCVM_TRY(pack(arena, XCC_MODEL_FUNCTION, &p.functions.at[i], 1, &functions[i], m->error));
     XCVM_TRY(keep_names(arena, &form, edits, m->error));
     edits->nodes = nodes;
     edits->node_count = p.nodes.count;

@@ -3,15 +3,11 @@
 
 #include "compiler/onnx_model/wire.h"
 
-#include <stdio.h>
 #include <string.h>
-
-enum { GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, NODE_OUTPUT = 2, NODE_DOMAIN = 7, INFO_NAME = 1 };
 
 typedef struct initializer {
     xcvm_wire tensor, input; /* the input of its name, as models before IR version 4 have; empty: none */
     size_t readers;
-    bool learns; /* its type is trained */
 } initializer;
 
 typedef struct search {
@@ -19,8 +15,9 @@ typedef struct search {
     size_t count;
     initializer *initializers; /* of the weights */
     size_t node_count, function_count;
+    xcc_edit *nodes, *next; /* the edits of the nodes, and that of the next one */
+    xcc_node_names names;
     xcvm_arena *arena;
-    xcc_merged *merged;
     xcvm_error *error;
 } search;
 
@@ -48,53 +45,16 @@ static initializer *initializer_of(const search *s, xcvm_wire name)
     return w != NULL ? &s->initializers[w - s->weights] : NULL;
 }
 
-/* The last field of bytes with that number; empty if there is none. */
-static xcvm_status field_of(const search *s, xcvm_wire message, uint32_t number, xcvm_wire *inside)
+/* The initializer that a field of a message names; NULL if it names none. */
+static xcvm_status find_named(const search *s, xcvm_wire message, uint32_t number, initializer **i)
 {
-    for (*inside = (xcvm_wire){NULL, NULL};;) {
-        xcvm_wire_field field;
-        bool more;
-        XCVM_TRY(xcc_wire_next(&message, &field, &more, s->error));
-        if (!more)
-            return XCVM_OK;
-        if (field.number == number && field.type == XCVM_WIRE_BYTES)
-            *inside = field.inside;
-    }
+    xcvm_wire name;
+    XCVM_TRY(xcc_wire_find(message, number, &name, s->error));
+    *i = initializer_of(s, name);
+    return XCVM_OK;
 }
 
 /* ---- Reading ---- */
-
-static xcvm_status read_initializer(search *s, xcvm_wire tensor)
-{
-    xcvm_wire name;
-    XCVM_TRY(field_of(s, tensor, XCC_TENSOR_NAME, &name));
-    initializer *i = initializer_of(s, name);
-    if (i == NULL)
-        return XCVM_OK;
-    i->tensor = tensor;
-    i->learns = xcvm_dtype_is_float(s->weights[i - s->initializers].dtype);
-    return XCVM_OK;
-}
-
-static xcvm_status read_output(search *s, xcvm_wire info)
-{
-    xcvm_wire name;
-    XCVM_TRY(field_of(s, info, INFO_NAME, &name));
-    initializer *i = initializer_of(s, name);
-    if (i != NULL)
-        i->readers++;
-    return XCVM_OK;
-}
-
-static xcvm_status read_input(search *s, xcvm_wire info)
-{
-    xcvm_wire name;
-    XCVM_TRY(field_of(s, info, INFO_NAME, &name));
-    initializer *i = initializer_of(s, name);
-    if (i != NULL)
-        i->input = info;
-    return XCVM_OK;
-}
 
 static xcvm_status count_reader(search *s, const xcvm_wire_field *field)
 {
@@ -106,16 +66,26 @@ static xcvm_status count_reader(search *s, const xcvm_wire_field *field)
 
 static xcvm_status read_part(search *s, const xcvm_wire_field *field)
 {
+    initializer *i = NULL;
     switch (field->number) {
     case XCC_GRAPH_NODE:
         s->node_count++;
         return each(s, field->inside, count_reader);
     case XCC_GRAPH_INITIALIZER:
-        return read_initializer(s, field->inside);
-    case GRAPH_INPUT:
-        return read_input(s, field->inside);
-    case GRAPH_OUTPUT:
-        return read_output(s, field->inside);
+        XCVM_TRY(find_named(s, field->inside, XCC_TENSOR_NAME, &i));
+        if (i != NULL)
+            i->tensor = field->inside;
+        return XCVM_OK;
+    case XCC_GRAPH_INPUT:
+        XCVM_TRY(find_named(s, field->inside, XCC_INFO_NAME, &i));
+        if (i != NULL)
+            i->input = field->inside;
+        return XCVM_OK;
+    case XCC_GRAPH_OUTPUT:
+        XCVM_TRY(find_named(s, field->inside, XCC_INFO_NAME, &i));
+        if (i != NULL)
+            i->readers++;
+        return XCVM_OK;
     default:
         return XCVM_OK;
     }
@@ -128,16 +98,6 @@ static xcvm_status read_model(search *s, const xcvm_wire_field *field)
 }
 
 /* ---- Separating ---- */
-
-static void name_separated(xcc_merged *merged, xcvm_wire name)
-{
-    enum { NAMED = 3, SHOWN = 60 };
-    const size_t shown = length_of(name) < SHOWN ? length_of(name) : SHOWN;
-    if (merged->count++ < NAMED)
-        merged->length +=
-            (size_t)snprintf(merged->names + merged->length, sizeof merged->names - merged->length, "%s'%.*s'",
-                             merged->length > 0 ? ", " : "", (int)shown, (const char *)name.at);
-}
 
 /* Appends a message with another name, as a field of the graph. */
 static xcvm_status put_renamed(const search *s, uint8_t **to, uint32_t number, xcvm_wire message, uint32_t name_number,
@@ -169,39 +129,42 @@ static xcvm_status put_renamed(const search *s, uint8_t **to, uint32_t number, x
     return XCVM_OK;
 }
 
-/* The initializer under another name, and the input if there is one. */
+/* The initializer under the name of the node's result, and the input if there is one. */
 static xcvm_status separate(search *s, const initializer *i, xcvm_wire name, xcc_edit *edit)
 {
     enum { HEADS = 2 * (1 + XCVM_VARINT_SIZE) };
     uint8_t *bytes =
         xcvm_arena_allocate(s->arena, length_of(i->tensor) + length_of(i->input) + 2 * (length_of(name) + HEADS));
     uint8_t *at = bytes;
-    XCVM_CHECK(s->error, bytes != NULL, OUT_OF_MEMORY, "no memory for a weight that the model stores with others");
+    const char *text = xcvm_arena_string(s->arena, (const char *)name.at, length_of(name));
+    XCVM_CHECK(s->error, bytes != NULL && text != NULL, OUT_OF_MEMORY,
+               "no memory for a weight that the model stores with others");
     XCVM_TRY(put_renamed(s, &at, XCC_GRAPH_INITIALIZER, i->tensor, XCC_TENSOR_NAME, name));
     if (length_of(i->input) > 0)
-        XCVM_TRY(put_renamed(s, &at, GRAPH_INPUT, i->input, INFO_NAME, name));
+        XCVM_TRY(put_renamed(s, &at, XCC_GRAPH_INPUT, i->input, XCC_INFO_NAME, name));
     *edit = (xcc_edit){bytes, (size_t)(at - bytes)};
-    name_separated(s->merged, name);
+    xcc_node_names_add(&s->names, text, "Identity", 0);
     return XCVM_OK;
 }
 
 static xcvm_status visit_node(search *s, const xcvm_wire_field *field)
 {
-    xcvm_wire op, domain, from, to;
+    xcvm_wire op, domain, name;
+    initializer *i;
     if (field->number != XCC_GRAPH_NODE)
         return XCVM_OK;
-    xcc_edit *edit = (xcc_edit *)(uintptr_t)&s->merged->edits.nodes[s->merged->edits.node_count++];
-    XCVM_TRY(field_of(s, field->inside, XCC_NODE_OP_TYPE, &op));
-    XCVM_TRY(field_of(s, field->inside, NODE_DOMAIN, &domain));
+    xcc_edit *edit = s->next++;
+    XCVM_TRY(xcc_wire_find(field->inside, XCC_NODE_OP_TYPE, &op, s->error));
+    XCVM_TRY(xcc_wire_find(field->inside, XCC_NODE_DOMAIN, &domain, s->error));
     if (!xcc_wire_is(&op, "Identity") || (length_of(domain) > 0 && !xcc_wire_is(&domain, "ai.onnx")))
         return XCVM_OK;
-    XCVM_TRY(field_of(s, field->inside, XCC_NODE_INPUT, &from));
-    XCVM_TRY(field_of(s, field->inside, NODE_OUTPUT, &to));
-    initializer *i = initializer_of(s, from);
-    if (i == NULL || !i->learns || i->readers < 2 || length_of(to) == 0)
+    XCVM_TRY(find_named(s, field->inside, XCC_NODE_INPUT, &i));
+    XCVM_TRY(xcc_wire_find(field->inside, XCC_NODE_OUTPUT, &name, s->error));
+    if (i == NULL || !xcvm_dtype_is_float(s->weights[i - s->initializers].dtype) || i->readers < 2 ||
+        length_of(name) == 0)
         return XCVM_OK;
     i->readers--;
-    return separate(s, i, to, edit);
+    return separate(s, i, name, edit);
 }
 
 static xcvm_status visit_graph(search *s, const xcvm_wire_field *field)
@@ -209,19 +172,23 @@ static xcvm_status visit_graph(search *s, const xcvm_wire_field *field)
     return field->number == XCC_MODEL_GRAPH ? each(s, field->inside, visit_node) : XCVM_OK;
 }
 
-xcvm_status xcc_merged_weights_find(const void *model, size_t count, xcvm_arena *arena, xcc_merged *merged,
-                                    xcvm_error *error)
+xcvm_status xcc_merged_weights_edits(const void *model, size_t count, xcvm_arena *arena, xcc_model_edits *edits,
+                                     xcvm_error *error)
 {
-    search s = {.arena = arena, .merged = merged, .error = error};
-    *merged = (xcc_merged){.count = 0};
+    search s = {.arena = arena, .error = error};
+    *edits = (xcc_model_edits){.node_count = 0};
     XCVM_TRY(xcc_weights_list(model, count, arena, &s.weights, &s.count, error));
     s.initializers = xcvm_arena_allocate(arena, (s.count + 1) * sizeof *s.initializers);
     XCVM_CHECK(error, s.initializers != NULL, OUT_OF_MEMORY, "no memory for the names of weights");
     XCVM_TRY(each(&s, xcvm_wire_of(model, count), read_model));
-    merged->edits.nodes = xcvm_arena_allocate(arena, (s.node_count + 1) * sizeof(xcc_edit));
-    merged->edits.functions = xcvm_arena_allocate(arena, (s.function_count + 1) * sizeof(xcc_edit));
-    XCVM_CHECK(error, merged->edits.nodes != NULL && merged->edits.functions != NULL, OUT_OF_MEMORY,
-               "no memory for the nodes of the model");
-    merged->edits.function_count = s.function_count;
-    return each(&s, xcvm_wire_of(model, count), visit_graph);
+    s.nodes = s.next = xcvm_arena_allocate(arena, (s.node_count + 1) * sizeof *s.nodes);
+    xcc_edit *functions = xcvm_arena_allocate(arena, (s.function_count + 1) * sizeof *functions);
+    XCVM_CHECK(error, s.nodes != NULL && functions != NULL, OUT_OF_MEMORY, "no memory for the nodes of the model");
+    XCVM_TRY(each(&s, xcvm_wire_of(model, count), visit_graph));
+    *edits = (xcc_model_edits){.nodes = s.nodes,
+                               .node_count = s.node_count,
+                               .functions = functions,
+                               .function_count = s.function_count,
+                               .names = s.names};
+    return XCVM_OK;
 }

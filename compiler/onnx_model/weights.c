@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Numbers of fields in onnx.proto. */
-enum { ENTRY_KEY = 1, ENTRY_VALUE = 2, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, VALUE_INFO_NAME = 1 };
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
 
 static size_t length_of(const xcvm_wire *wire) { return (size_t)(wire->end - wire->at); }
 
@@ -221,13 +221,8 @@ static void put(writing *w, const void *bytes, size_t count)
 
 static void put_varint(writing *w, uint64_t value)
 {
-    uint8_t bytes[10];
-    size_t count = 0;
-    do {
-        bytes[count++] = (uint8_t)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-        value >>= 7;
-    } while (value > 0);
-    put(w, bytes, count);
+    uint8_t bytes[XCVM_VARINT_SIZE];
+    put(w, bytes, xcvm_varint_put(bytes, value));
 }
 
 static void put_head(writing *w, uint32_t number, uint64_t count)
@@ -341,16 +336,10 @@ static xcvm_status new_value(const writing *w, xcvm_wire tensor, const xcvm_valu
 /* Returns true if the type belongs to a removed value. */
 static xcvm_status is_gone(const writing *w, xcvm_wire info, bool *gone)
 {
-    *gone = false;
-    for (;;) {
-        xcvm_wire_field field;
-        bool more;
-        XCVM_TRY(xcc_wire_next(&info, &field, &more, w->error));
-        if (!more)
-            return XCVM_OK;
-        if (field.number == VALUE_INFO_NAME && field.type == XCVM_WIRE_BYTES)
-            *gone = xcc_model_edits_drop(w->how->edits, (const char *)field.inside.at, length_of(&field.inside));
-    }
+    xcvm_wire name;
+    XCVM_TRY(xcc_wire_find(info, XCC_INFO_NAME, &name, w->error));
+    *gone = name.at != NULL && xcc_model_edits_drop(w->how->edits, (const char *)name.at, length_of(&name));
+    return XCVM_OK;
 }
 
 /* Copies a field, or its replacement in `edit`. */

@@ -49,19 +49,13 @@ typedef struct xcc_replacement {
 xcvm_status xcc_weights_replace(const void *model, size_t count, const xcc_replacement *replacement, xcvm_sink sink,
                                 xcvm_error *error);
 
-/* Weights that the model's graph reads from another one by a node Identity. torch.onnx.export for inference stores
- * equal tensors once so: the ones and zeros of a new network, and layers that are copies. They would learn as one.
- * Weights that are shared on purpose, as by an embedding and the last layer, have one name and no Identity. */
-typedef struct xcc_merged {
-    size_t count;
-    char names[300]; /* of the first three */
-    size_t length;
-    xcc_model_edits edits; /* each such node becomes an initializer (and input) of its result's name */
-} xcc_merged;
-/* Finds those of float types that other nodes of the graph read, too. The arena owns the edits, which refer to nothing
- * in the model. */
-xcvm_status xcc_merged_weights_find(const void *model, size_t count, xcvm_arena *arena, xcc_merged *merged,
-                                    xcvm_error *error);
+/* Finds the nodes Identity of the model's graph that copy an initializer of a float type, if other nodes read it, too.
+ * torch.onnx.export for inference stores equal tensors once so: the ones and zeros of a new network, and layers that
+ * are copies. They would learn as one. Weights that are shared on purpose, as by an embedding and the last layer, have
+ * one name and no Identity. The edits make each node an initializer of its result's name, and an input if the other one
+ * is. The arena owns them, and they refer to nothing in the model. */
+xcvm_status xcc_merged_weights_edits(const void *model, size_t count, xcvm_arena *arena, xcc_model_edits *edits,
+                                     xcvm_error *error);
 
 /* The loss of classes that a node of the model's graph computes of an input's labels. */
 typedef struct xcc_label_loss {

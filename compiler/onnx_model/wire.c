@@ -17,6 +17,19 @@ xcvm_status xcc_wire_next(xcvm_wire *wire, xcvm_wire_field *field, bool *more, x
     return XCVM_OK;
 }
 
+xcvm_status xcc_wire_find(xcvm_wire message, uint32_t number, xcvm_wire *found, xcvm_error *error)
+{
+    for (*found = (xcvm_wire){NULL, NULL};;) {
+        xcvm_wire_field field;
+        bool more;
+        XCVM_TRY(xcc_wire_next(&message, &field, &more, error));
+        if (!more)
+            return XCVM_OK;
+        if (field.number == number && field.type == XCVM_WIRE_BYTES)
+            *found = field.inside;
+    }
+}
+
 bool xcc_wire_is(const xcvm_wire *wire, const char *text)
 {
     const size_t length = (size_t)(wire->end - wire->at);

@@ -16,19 +16,27 @@ enum {
     XCC_TENSOR_RAW_DATA = 9
 };
 
-/* Numbers of fields of models, graphs and nodes. */
+/* Numbers of fields of models, graphs, nodes and value infos. */
 enum {
     XCC_MODEL_GRAPH = 7,
+    XCC_MODEL_OPSET = 8,
     XCC_MODEL_METADATA = 14,
     XCC_MODEL_FUNCTION = 25,
     XCC_GRAPH_NODE = 1,
     XCC_GRAPH_INITIALIZER = 5,
+    XCC_GRAPH_INPUT = 11,
+    XCC_GRAPH_OUTPUT = 12,
     XCC_GRAPH_VALUE_INFO = 13,
     XCC_NODE_INPUT = 1,
+    XCC_NODE_OUTPUT = 2,
     XCC_NODE_OP_TYPE = 4,
-    XCC_NODE_ATTRIBUTE = 5
+    XCC_NODE_ATTRIBUTE = 5,
+    XCC_NODE_DOMAIN = 7,
+    XCC_INFO_NAME = 1
 };
 
+/* The last field of bytes with that number, which counts in protobuf; no bytes if there is none. */
+xcvm_status xcc_wire_find(xcvm_wire message, uint32_t number, xcvm_wire *found, xcvm_error *error);
 /* Returns true if the bytes are this text. */
 bool xcc_wire_is(const xcvm_wire *wire, const char *text);
 /* Reads an attribute of a node: *number is its integer if it has this name, otherwise it stays. *named says whether it

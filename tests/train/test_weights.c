@@ -227,7 +227,8 @@ START_TEST(merged)
     ck_assert_uint_eq(notes.count, 0);
     xct_trainer *b = make(merged_models[_i], &options);
     ck_assert_uint_eq(notes.count, 1);
-    ck_assert_str_eq(notes.text, "2 weights were stored once with equal ones, and learn by themselves now: 'm', 'v'");
+    ck_assert_str_eq(notes.text, "2 nodes are separated from equal weights that the model stores once: "
+                                 "'m' (Identity), 'v' (Identity)");
     write_data();
     const xct_fit_options how = {.size = sizeof how, .epochs = 2, .batch = 8};
     fit(a, &how, XCVM_OK, "");
@@ -268,9 +269,9 @@ START_TEST(shared)
         (void)snprintf(text, sizeof text, "ir 8\nopset 13\ninput x f32[2x2]\noutput y\n%s", texts[i]);
         test_bytes model = onnx_from_text(text);
         xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
-        xcc_merged found;
-        ck_assert_int_eq(xcc_merged_weights_find(model.at, model.length, &arena, &found, NULL), XCVM_OK);
-        ck_assert_msg(found.count == 0, "%s: %s", texts[i], found.names);
+        xcc_model_edits found;
+        ck_assert_int_eq(xcc_merged_weights_edits(model.at, model.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_msg(found.names.count == 0, "%s: %s", texts[i], found.names.text);
         xcvm_arena_release(&arena);
         test_bytes_free(&model);
     }
@@ -294,14 +295,14 @@ START_TEST(copied)
         (void)snprintf(text, sizeof text, "ir 8\nopset 13\ninput x f32[2x2]\noutput y\n%s", rows[i].text);
         test_bytes model = onnx_from_text(text), changed = {NULL, 0, 0};
         xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
-        xcc_merged found;
-        ck_assert_int_eq(xcc_merged_weights_find(model.at, model.length, &arena, &found, NULL), XCVM_OK);
-        ck_assert_msg(found.count == 1, "%s: %s", text, found.names);
-        const xcc_replacement how = {.edits = &found.edits};
+        xcc_model_edits found;
+        ck_assert_int_eq(xcc_merged_weights_edits(model.at, model.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_msg(found.names.count == 1, "%s: %s", text, found.names.text);
+        const xcc_replacement how = {.edits = &found};
         const xcvm_sink sink = {test_bytes_sink, &changed};
         ck_assert_int_eq(xcc_weights_replace(model.at, model.length, &how, sink, NULL), XCVM_OK);
-        ck_assert_int_eq(xcc_merged_weights_find(changed.at, changed.length, &arena, &found, NULL), XCVM_OK);
-        ck_assert_uint_eq(found.count, 0);
+        ck_assert_int_eq(xcc_merged_weights_edits(changed.at, changed.length, &arena, &found, NULL), XCVM_OK);
+        ck_assert_uint_eq(found.names.count, 0);
         onnx_expect_model(&changed, NULL, text, "x f32[2x2] 1 2 3 5\n", rows[i].expected);
         xcvm_arena_release(&arena);
         test_bytes_free(&changed);
@@ -316,13 +317,13 @@ START_TEST(merged_refused)
     test_bytes model = onnx_from_text(merged_models[1]);
     for (size_t length = 0; length < model.length; length++) {
         xcvm_arena arena = {.allocator = xcvm_allocator_or_default(NULL)};
-        xcc_merged found;
+        xcc_model_edits found;
         xcvm_error error = {.message = ""};
         /* A block of its own, so that the sanitizer sees a read beyond it. */
         uint8_t *cut = malloc(length + 1);
         ck_assert_ptr_nonnull(cut);
         memcpy(cut, model.at, length);
-        const xcvm_status status = xcc_merged_weights_find(cut, length, &arena, &found, &error);
+        const xcvm_status status = xcc_merged_weights_edits(cut, length, &arena, &found, &error);
         ck_assert_msg(status == XCVM_OK || status == XCVM_INVALID_MODEL, "%zu: %s", length, error.message);
         xcvm_arena_release(&arena);
         free(cut);
@@ -330,11 +331,11 @@ START_TEST(merged_refused)
     xcvm_status status = XCVM_OUT_OF_MEMORY;
     for (size_t fail_at = 1; status != XCVM_OK; fail_at++) {
         test_allocator a;
-        xcc_merged found;
+        xcc_model_edits found;
         xcvm_error error = {.message = ""};
         test_allocator_start(&a, fail_at);
         xcvm_arena arena = {.allocator = &a.allocator};
-        status = xcc_merged_weights_find(model.at, model.length, &arena, &found, &error);
+        status = xcc_merged_weights_edits(model.at, model.length, &arena, &found, &error);
         ck_assert_msg(status == XCVM_OK || status == XCVM_OUT_OF_MEMORY, "%s", error.message);
         xcvm_arena_release(&arena);
         ck_assert_uint_eq(a.live, 0);

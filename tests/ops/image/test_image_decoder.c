@@ -198,7 +198,7 @@ START_TEST(bmp_without_pixels)
 }
 END_TEST
 
-/* The pixels that are there, or an error: never what was in memory. Comments and the longest header of a PNM count. */
+/* A PNM without its last bytes is refused, wherever its header ends. */
 START_TEST(pnm_cut_off)
 {
     static const struct {
